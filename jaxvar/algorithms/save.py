@@ -1,0 +1,147 @@
+"""SAVE: SupLin + Adaptive Variance-aware Exploration (Algorithm 1 of Zhao et al. 2023).
+
+Line numbers are the paper's own labels (``alg1:line:12`` is the elimination). Layers are numbered 1..L; arrays over
+layers are 0-based.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvar import checks, random, ridge, status
+from jaxvar import constants as presets
+from jaxvar import ties as tie_rules
+from jaxvar.algorithms import layered
+from jaxvar.algorithms.interface import Choice, Side
+from jaxvar.batching import seeds_last
+from jaxvar.pytrees import pytree, static
+
+EXPLORE = ("widest", "first", "random", "optimistic")
+
+
+@pytree
+class Save(layered.LayeredAlgorithm):
+    """SAVE; built by :func:`save`."""
+
+    explore: str = static()
+
+    def with_fixed_arms(self, arms: jax.Array) -> Any:
+        """The same algorithm for arms ``[num_arms, dim]`` that never change: one layer at a time, the same choices."""
+        from jaxvar.algorithms.save_fixed import FixedSave
+
+        chex.assert_shape(arms, (None, self.dim))
+        return FixedSave(save=self, arms=arms)
+
+    def select(self, state: layered.LayeredState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
+        """Choose an arm of ``arms [num_arms, dim]`` (lines 5-16)."""
+        chex.assert_shape(arms, (None, self.dim))
+        return _select(self, state, arms, random.key_words(key))
+
+
+def save(
+    dim: int,
+    num_rounds: Any,
+    *,
+    noise_bound: Any = 1.0,
+    delta: Any = 0.01,
+    constants: presets.RadiusConstants | None = None,
+    explore: str = "widest",
+    ties: str = "random",
+    tie_tolerance: Any = None,
+    capacity: int | None = None,
+) -> Save:
+    r"""SAVE with the theorem's :math:`\alpha = 1/(R K^{3/2})`, :math:`L = \lceil\log_2 1/\alpha\rceil` and radius.
+
+    In layer l, while no active arm has :math:`\|a\|_{\Sigma_l^{-1}} > 2^{-l}`, arms whose estimate is more than
+    :math:`2 \cdot 2^{-l} \beta_l` below the best are dropped and the next layer is asked. An arm that is too uncertain is
+    pulled, and layer l learns from it with weight :math:`w = 2^{-l} / \|a\|_{\Sigma_l^{-1}}`.
+
+    Args:
+      dim: d, the length of an arm.
+      num_rounds: K, in alpha and the logarithms; the run itself may be shorter.
+      noise_bound: R, with \|noise\| <= R.
+      delta: failure probability.
+      constants: of the radius; :func:`jaxvar.constants.paper` if not given.
+      explore: which too-uncertain arm to pull (line 14 leaves it free): ``widest``, ``first``, ``random``, or
+        ``optimistic`` (the largest upper confidence bound).
+      ties: ``random`` or ``lowest`` index, among arms within ``tie_tolerance`` of the best.
+      tie_tolerance: relative, 1e-9 in float64 and 1e-5 in float32 if not given.
+      capacity: layers to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate`` reruns with more.
+
+    Returns:
+      The algorithm, a pytree.
+
+    References:
+      Zhao, He, Zhou, Zhang, Gu (2023), Variance-dependent regret bounds for linear bandits and reinforcement learning,
+      Algorithm 1 and Theorem 2.3.
+    """
+    shared = layered.parameters(dim, num_rounds, noise_bound, delta, constants, ties, tie_tolerance, capacity)
+    return Save(**shared, explore=checks.choice("explore", explore, EXPLORE))
+
+
+@seeds_last
+def _select(self: Save, state: layered.LayeredState, arms: jax.Array, words: jax.Array) -> Choice:
+    alpha = self.alpha
+    q = ridge.scales(self.capacity, self.dtype)
+    one = (1,) * (words.ndim - 1)  # trailing axes of the batch
+
+    active = jnp.ones((arms.shape[0], *one), bool)
+    stopped = jnp.zeros(one, bool)
+    # The layer in which the round ends, as seen from outside the loop.
+    layer, scale, beta = jnp.zeros(one, jnp.int32), jnp.ones(one, self.dtype), jnp.zeros(one, self.dtype)
+    width2 = pred = jnp.zeros((arms.shape[0], *one), self.dtype)
+    for i in range(self.capacity):
+        scaled_width2, estimate = layered.view(state, i, arms)
+        largest = jnp.max(jnp.where(active, scaled_width2, 0), axis=0)
+        certain = largest <= q[i] * alpha**2  # line 7: every active width is at most alpha
+        explores = ~certain & (largest > q[i] ** 2)  # line 13: some active width is above 2^-l
+
+        ends = ~stopped & (certain | explores)
+        width2 = jnp.where(ends[None], scaled_width2 / q[i], width2)
+        pred = jnp.where(ends[None], estimate, pred)
+        scale = jnp.where(ends, q[i], scale)
+        beta = jnp.where(ends, state.beta_hat[i], beta)
+        layer = jnp.where(ends & explores, i + 1, layer)
+        stopped = stopped | ends
+
+        # Line 12: keep what may still be the best.
+        best = jnp.max(jnp.where(active, estimate, -jnp.inf), axis=0)
+        keep = estimate >= (best - 2 * np.sqrt(q[i]) * state.beta_hat[i])[None]
+        active = active & (keep | stopped[None])
+
+    lost = jnp.where(jnp.isfinite(largest), status.CAPACITY, status.NONFINITE)
+    return decide(self, active, width2, pred, beta, scale, layer, words, jnp.where(stopped, 0, lost))
+
+
+def decide(
+    self: Save,
+    active: jax.Array,  # [N]
+    width2: jax.Array,  # [N]   squared widths in the layer where the round ends
+    pred: jax.Array,  # [N]   estimates there
+    beta: jax.Array,  # []   its radius
+    scale: jax.Array,  # []   4^-l
+    layer: jax.Array,  # []   l, or 0 where every width is at most alpha
+    words: jax.Array,
+    lost: jax.Array,
+) -> Choice:
+    """Choose among the active arms of the layer where the round ends (lines 8 and 14-15)."""
+    learns = layer > 0
+    width = jnp.sqrt(width2)
+    upper = pred + beta[None] * width
+    allowed = active & (~learns[None] | (width2 > scale[None]))  # |a| > 2^-l in the norm of Sigma^-1
+    if self.explore == "optimistic":
+        action = tie_rules.pick(tie_rules.best(upper, allowed, self.tie_tolerance), words, self.ties)
+    elif self.explore == "widest":
+        value = jnp.where(learns[None], width, upper)
+        action = tie_rules.pick(tie_rules.best(value, allowed, self.tie_tolerance), words, self.ties)
+    else:
+        exploit = tie_rules.pick(tie_rules.best(upper, allowed, self.tie_tolerance), words, self.ties)
+        explore = tie_rules.pick(allowed, words, "lowest" if self.explore == "first" else "random")
+        action = jnp.where(learns, explore, exploit)
+    weight = jnp.where(learns, jnp.sqrt(scale) / tie_rules.take(width, action), 0)  # line 15
+    return Choice(action, layer, weight, lost.astype(jnp.int32))

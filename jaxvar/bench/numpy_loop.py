@@ -1,0 +1,241 @@
+"""Rival in NumPy: one seed at a time, incremental algebra, widths of fixed arms cached.
+
+A layer is kept in scaled form: `sigma_inv` is q times the inverse of Sigma, q = 4^-l, and starts at the identity. With
+s = x' sigma_inv x the squared width is s / q. OFUL is one such layer with q = 1. Layers are 0-based: l = layer + 1.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+CAPACITY = 8  # stored layers; a seed that needs more is an error
+TOLERANCE = 1e-9  # relative distance from the best value that still counts as a tie
+BLOCK = 64  # rounds whose arms are drawn together
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is the same for all seeds."""
+
+    dim: int
+    num_arms: int
+    num_rounds: int
+    fresh: bool
+    noise_std: float
+    noise_bound: float
+    delta: float
+
+    @cached_property
+    def alpha(self) -> float:
+        """Width below which SAVE stops to learn."""
+        return 1.0 / (self.noise_bound * self.num_rounds * math.sqrt(self.num_rounds))
+
+    @cached_property
+    def num_layers(self) -> int:
+        """L of the theory."""
+        return max(1, math.ceil(math.log2(1.0 / self.alpha)))
+
+
+class Layer:
+    """Ridge regression, with s and pred = <x, theta> of the arms in view; `learn` updates them where arms stay."""
+
+    def __init__(self, dim: int, arms: Array, level: int = 0) -> None:
+        self.arms, self.q = arms, 0.25**level
+        self.sigma_inv, self.theta = np.eye(dim), np.zeros(dim)
+        self.s, self.pred = np.ones(len(arms)), np.zeros(len(arms))
+        self.loss, self.last = 0.0, 0
+        self._outer, self._ones = np.empty((dim, dim)), np.ones(dim)
+
+    def look(self, arms: Array) -> None:
+        """Put new arms in view."""
+        self.arms = arms
+        forms = arms.dot(self.sigma_inv)
+        forms *= arms
+        self.s, self.pred = forms.dot(self._ones), arms.dot(self.theta)
+
+    def index(self, radius: float) -> Array:
+        """Upper confidence bounds; `radius` multiplies sqrt(s)."""
+        index = np.sqrt(self.s)
+        index *= radius
+        index += self.pred
+        return index
+
+    def learn(self, arm: int, gain: float, reward: float, stay: bool) -> None:
+        """Learn the reward of an arm, with error e.
+
+        sigma_inv -= gain u u' and theta += gain e u; where arms stay, s -= gain g^2 and pred += gain e g, g = <x, u>.
+        """
+        u = self.sigma_inv.dot(self.arms[arm])
+        error = reward - self.pred.item(arm)
+        step = gain * u
+        np.multiply(step[:, None], u, out=self._outer)
+        self.sigma_inv -= self._outer
+        self.loss += self.q * gain * error * error
+        if stay:
+            g = self.arms.dot(u)
+            move = gain * g
+            g *= move
+            self.s -= g
+            move *= error
+            self.pred += move
+        step *= error
+        self.theta += step
+
+    def learn_weighted(self, arm: int, reward: float, k: int, stay: bool) -> None:
+        """Learn in round k with the weight that gives the arm width 2^-l."""
+        self.learn(arm, self.q / (1.0 + self.q) / self.s.item(arm), reward, stay)
+        self.last = k
+
+    def radius(self, setting: Setting) -> float:
+        """Practical radius."""
+        if self.last == 0:
+            return 2.0 * math.sqrt(self.q)
+        bound, log_term = setting.noise_bound, math.log(4.0 * self.last**2 * setting.num_layers / setting.delta)
+        variance = max(0.0, self.loss - self.q * self.theta.dot(self.theta).item())
+        root = math.sqrt((2.0 * variance + bound * bound * log_term / 8.0) * log_term)
+        return math.sqrt(self.q) * (1.0 + 0.1 * (3.15 * root + 1.73 * bound * log_term))
+
+
+def _sphere(rng: np.random.Generator, *shape: int) -> Array:
+    """Uniform draws from the unit sphere."""
+    x = rng.standard_normal(shape)
+    x /= np.sqrt(np.einsum("...i,...i->...", x, x))[..., None]
+    return x
+
+
+def _rounds(setting: Setting, rng: np.random.Generator) -> Iterator[tuple[Array, Array, float, float]]:
+    """Arms [arms, dim], their mean rewards, the best of these and the noise, of one round after the other."""
+    theta_star = _sphere(rng, setting.dim)
+    noise = np.where(rng.random(setting.num_rounds) < 0.5, setting.noise_std, -setting.noise_std).tolist()
+    block = BLOCK if setting.fresh else setting.num_rounds
+    for first in range(0, setting.num_rounds, block):
+        part = noise[first : first + block]
+        arms = _sphere(rng, len(part) if setting.fresh else 1, setting.num_arms, setting.dim)
+        mean = arms.dot(theta_star)
+        views = list(zip(arms, mean, mean.max(axis=1).tolist(), strict=True))
+        for i, eps in enumerate(part):
+            yield *views[i if setting.fresh else 0], eps
+
+
+def _best(values: Array) -> int:
+    """Lowest index among the values that tie with the largest."""
+    top = values.item(values.argmax())
+    return int((values >= top - TOLERANCE * max(1.0, abs(top))).argmax())
+
+
+def _oful(setting: Setting, rng: np.random.Generator) -> float:
+    """Regret of OFUL with lambda = 1 in one seed."""
+    layer: Layer | None = None
+    confidence, log_det, regret = 2.0 * math.log(1.0 / setting.delta), 0.0, 0.0
+    for arms, mean, best, noise in _rounds(setting, rng):
+        layer = layer or Layer(setting.dim, arms)
+        if setting.fresh:
+            layer.look(arms)
+        arm = _best(layer.index(setting.noise_bound * math.sqrt(confidence + log_det) + 1.0))
+        regret += best - mean.item(arm)
+        growth = 1.0 + layer.s.item(arm)
+        log_det += math.log(growth)
+        layer.learn(arm, 1.0 / growth, mean.item(arm) + noise, not setting.fresh)
+    return regret
+
+
+def _layer_at(layers: list[Layer], level: int, setting: Setting, arms: Array) -> Layer:
+    """The stored layer, made when first asked for."""
+    if level == CAPACITY:
+        raise RuntimeError(f"a seed needs more than {CAPACITY} layers")
+    if level == len(layers):
+        layers.append(Layer(setting.dim, arms, level + 1))
+    return layers[level]
+
+
+def _save(setting: Setting, rng: np.random.Generator) -> float:
+    """Regret of SAVE in one seed.
+
+    Where arms stay, a layer once passed is never visited again: nothing changes it nor the arms it lets pass. A round
+    then begins where the last one ended.
+    """
+    layers: list[Layer] = []
+    level, regret, alpha = 0, 0.0, setting.alpha
+    x = m = np.empty(0)
+    for k, (arms, mean, best, noise) in enumerate(_rounds(setting, rng), 1):
+        if setting.fresh or k == 1:
+            x, m, level = arms, mean, 0
+        while True:
+            layer = _layer_at(layers, level, setting, x)
+            if setting.fresh:
+                layer.look(x)
+            q, s = layer.q, layer.s
+            top = s.item(s.argmax())
+            certain = top <= q * alpha * alpha
+            if top > q * q and not certain:
+                width = math.sqrt(top / q)
+                least = q * (width - TOLERANCE * max(1.0, width)) ** 2
+                arm = int((s >= max(least, math.nextafter(q * q, 1.0))).argmax())
+                break
+            beta = layer.radius(setting)
+            if certain:
+                arm = _best(layer.index(beta / math.sqrt(q)))
+                break
+            keep = layer.pred >= layer.pred.max() - 2.0 * math.sqrt(q) * beta
+            x, m, level = x[keep], m[keep], level + 1
+        regret += best - m.item(arm)
+        if not certain:
+            layer.learn_weighted(arm, m.item(arm) + noise, k, not setting.fresh)
+    return regret
+
+
+def _ave_ucb(setting: Setting, rng: np.random.Generator) -> float:
+    """Regret of AVE-UCB in one seed. A layer that has seen nothing bounds every unit arm by 2."""
+    layers: list[Layer] = []
+    beta, index, regret = [0.0] * CAPACITY, [np.empty(0)] * CAPACITY, 0.0
+    changed: Layer | None = None
+    for k, (arms, mean, best, noise) in enumerate(_rounds(setting, rng), 1):
+        value = np.full(setting.num_arms, 2.0 if len(layers) < setting.num_layers else math.inf)
+        for level, layer in enumerate(layers):
+            if setting.fresh:
+                layer.look(arms)
+            if setting.fresh or layer is changed:
+                index[level] = layer.index(beta[level] / math.sqrt(layer.q))
+            np.minimum(value, index[level], out=value)
+        arm = _best(value)
+        regret += best - mean.item(arm)
+        level = next((i for i, layer in enumerate(layers) if layer.s.item(arm) >= layer.q**2), len(layers))
+        if level < setting.num_layers:
+            changed = _layer_at(layers, level, setting, arms)
+            changed.learn_weighted(arm, mean.item(arm) + noise, k, not setting.fresh)
+            beta[level] = changed.radius(setting)
+    return regret
+
+
+def _rival(one_seed: Callable[[Setting, np.random.Generator], float]) -> Callable[..., Array]:
+    """The public function that runs `one_seed` for all seeds."""
+
+    def run(
+        *,
+        dim: int,
+        num_arms: int,
+        num_rounds: int,
+        num_seeds: int,
+        fresh: bool,
+        seed: int,
+        noise_std: float = 0.5,
+        noise_bound: float = 1.0,
+        delta: float = 0.01,
+    ) -> Array:
+        """Final cumulative pseudo-regret of every seed, [num_seeds]."""
+        setting = Setting(dim, num_arms, num_rounds, fresh, noise_std, noise_bound, delta)
+        children = np.random.SeedSequence(seed).spawn(num_seeds)
+        return np.array([one_seed(setting, np.random.Generator(np.random.SFC64(child))) for child in children])
+
+    return run
+
+
+oful = _rival(_oful)
+save = _rival(_save)
+ave_ucb = _rival(_ave_ucb)

@@ -1,0 +1,1 @@
+"""Bandit environments: where arms, means and noise come from."""

@@ -1,0 +1,155 @@
+"""The hypercube instance behind the lower bounds, with a gap multiplier and a variance budget."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvar import checks, random, ridge, ties
+from jaxvar.batching import seeds_last
+from jaxvar.environments.interface import Observation
+from jaxvar.environments.linear_bandit import LinearInstance
+from jaxvar.environments.noise import Bernoulli, bernoulli
+from jaxvar.pytrees import leaf, pytree, static
+
+_BASE = 1.0 / 3.0  # mean of the Bernoulli before the gaps
+
+
+@pytree
+class HypercubeBandit:
+    """Bernoulli rewards on all of {-1, 1}^d; built by :func:`hypercube_bandit`."""
+
+    gap: Any  # each coordinate of mu is -gap or gap
+    level: Any  # s: rewards are 0 or s
+    active_rounds: Any  # rounds before the decision set becomes {0}
+    cube_dim: int = static()
+    fixed_arms: bool = static()
+
+    @property
+    def dim(self) -> int:
+        """Length of an arm: the intercept and the cube's coordinates."""
+        return self.cube_dim + 1
+
+    @property
+    def num_arms(self) -> int:
+        """``2^d``."""
+        return int(2**self.cube_dim)
+
+    @property
+    def norm_bound(self) -> Any:
+        """``s sqrt(1 + d)``, the norm of every arm."""
+        return self.level * math.sqrt(1 + self.cube_dim)
+
+    @property
+    def noise_bound(self) -> Any:
+        """``s``."""
+        return self.level
+
+    @property
+    def lower_bound(self) -> Any:
+        """``d s sqrt(n) / (8 sqrt 6)``, n the active rounds: below the expected regret of any algorithm where the gap multiplier is 1."""
+        return self.cube_dim * self.level * self.active_rounds**0.5 / (8 * math.sqrt(6))
+
+    @property
+    def _noise(self) -> Bernoulli:
+        return bernoulli(self.level)
+
+    def init(self, key: jax.Array) -> LinearInstance:
+        """Draw the signs of mu."""
+        return _init(self, random.key_words(key))
+
+    def observe(self, instance: LinearInstance, round: jax.Array, key: jax.Array) -> Observation:
+        """All corners of the cube while the instance is active, then only the zero vector."""
+        active = jnp.asarray(round).astype(self.active_rounds.dtype) <= self.active_rounds
+        return _observe(self, instance, active)
+
+    def pull(
+        self, instance: LinearInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array
+    ) -> jax.Array:
+        """``s`` with probability ``1/3 + <mu, a>``, else 0."""
+        return _pull(self, observation, action, random.key_words(key))
+
+
+def hypercube_bandit(
+    cube_dim: int, num_rounds: int, *, level: Any = 1.0, gap_multiplier: Any = 1.0, budget: Any = None
+) -> HypercubeBandit:
+    r"""Rewards :math:`s \cdot \mathrm{Bernoulli}(1/3 + \langle\mu, a\rangle)`, :math:`a \in \{-1,1\}^d`, :math:`\mu` uniform on
+    :math:`\{-\Delta,\Delta\}^d`.
+
+    As a linear bandit the arm is :math:`(s, s a)` and :math:`\theta^* = (1/3, \mu)`, so the dimension is d + 1. With
+    :math:`\Delta = g / \sqrt{96 n}`, n the active rounds, and g = 1, every algorithm has an expected regret of at least
+    :math:`d s \sqrt n / (8\sqrt 6)`, and uniform play exactly twice that: use a gap multiplier g of 5 to 20 to compare algorithms.
+
+    Args:
+      cube_dim: d.
+      num_rounds: K, rounds that will be played.
+      level: s, the size of a reward; the variance is about ``2 s^2 / 9``.
+      gap_multiplier: g; ``d g Delta`` must be at most 1/3.
+      budget: Lambda; only the first ``floor(Lambda / s^2)`` rounds are active, the decision set is {0} in the others, so that the
+        total variance stays below the budget whatever s is.
+
+    Returns:
+      The environment, a pytree.
+
+    References:
+      Zhou, Gu, Szepesvari (2021), Lemma C.8; He, Gu (2025), Lemma 4.3.
+    """  # noqa: D205
+    cube_dim = checks.count("cube_dim", cube_dim, high=16)
+    num_rounds = checks.count("num_rounds", num_rounds)
+    checks.positive("level", level)
+    checks.positive("gap_multiplier", gap_multiplier)
+    active: Any = num_rounds
+    if budget is not None:
+        checks.positive("budget", budget)
+        active = min(num_rounds, math.floor(float(budget) / float(level) ** 2 * (1 + 1e-12)))
+        if active < 1:
+            raise ValueError(f"budget must be at least level^2 = {float(level) ** 2:g}, got {budget!r}")
+    gap = gap_multiplier / math.sqrt(96 * active)
+    if not checks.is_traced(gap) and cube_dim * gap > _BASE * (1 + 1e-12):
+        most = _BASE * math.sqrt(96 * active) / cube_dim
+        raise ValueError(
+            f"gap_multiplier must be at most {most:g} for these rounds and cube_dim, got {gap_multiplier!r}"
+        )
+    return HypercubeBandit(
+        gap=leaf(gap),
+        level=leaf(level),
+        active_rounds=leaf(active),
+        cube_dim=cube_dim,
+        fixed_arms=active == num_rounds,
+    )
+
+
+def _corners(cube_dim: int) -> np.ndarray[Any, Any]:
+    """All arms before scaling, ``(1, a)``: [2^d, d + 1]."""
+    signs = np.array(list(itertools.product([-1.0, 1.0], repeat=cube_dim)))
+    return np.concatenate([np.ones((len(signs), 1)), signs], axis=1)
+
+
+@seeds_last
+def _init(self: HypercubeBandit, words: jax.Array) -> LinearInstance:
+    dtype = jnp.result_type(self.gap)
+    mu = random.signs(random.bits(words, (self.cube_dim,)), dtype) * self.gap[None]
+    theta = jnp.concatenate([jnp.full_like(mu[:1], _BASE), mu])
+    corners = _corners(self.cube_dim).astype(dtype)
+    arms = corners.reshape(*corners.shape, *(1,) * (words.ndim - 1)) * self.level[None, None]
+    return LinearInstance(theta, arms, ridge.inner(arms, theta))
+
+
+@seeds_last
+def _observe(self: HypercubeBandit, instance: LinearInstance, active: jax.Array) -> Observation:
+    if instance.arms is None or instance.mean is None:
+        raise TypeError("a hypercube instance holds its arms")
+    arms = instance.arms if self.fixed_arms else jnp.where(active[None, None], instance.arms, 0)
+    mean = instance.mean if self.fixed_arms else jnp.where(active[None], instance.mean, 0)
+    return Observation(arms, mean, self._noise.variance(mean, mean), jnp.zeros_like(mean))
+
+
+@seeds_last
+def _pull(self: HypercubeBandit, observation: Observation, action: jax.Array, words: jax.Array) -> jax.Array:
+    mean = ties.take(observation.mean, action)
+    return mean + self._noise.draw(random.bits(words, ()), mean, mean)

@@ -1,0 +1,223 @@
+"""What a run keeps, and when: recorders, and the rounds at which they are read.
+
+A recorder is any object with a ``name`` and three pure methods for one seed: ``init(algorithm, instance) -> memory``,
+``update(memory, event, algorithm, instance) -> memory`` in every round, and ``read(memory) -> array`` at the recorded rounds. What is kept
+of a run grows with the recorded rounds, never with the rounds played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvar import checks
+from jaxvar.batching import seeds_last
+from jaxvar.pytrees import float_dtype, pytree
+
+
+class Event(NamedTuple):
+    """One round, after the algorithm has learned from it."""
+
+    round: jax.Array  # []   int32, from 1
+    action: jax.Array  # []   int32
+    layer: jax.Array  # []   int32, from 1; 0 where nothing was learned or the algorithm has no layers
+    weight: jax.Array  # []
+    reward: jax.Array  # []
+    mean: jax.Array  # []   of the pulled arm
+    regret: jax.Array  # []   of this round
+    noise_var: jax.Array  # []   of the pulled arm
+    state: Any  # the algorithm's
+
+
+class Recorder(Protocol):
+    """See the module."""
+
+    @property
+    def name(self) -> str:
+        """The name of what is recorded."""
+        ...
+
+    def init(self, algorithm: Any, instance: Any) -> Any:
+        """The memory before the first round."""
+        ...
+
+    def update(self, memory: Any, event: Event, algorithm: Any, instance: Any) -> Any:
+        """The memory after a round."""
+        ...
+
+    def read(self, memory: Any) -> jax.Array:
+        """What is recorded of it."""
+        ...
+
+
+class Sum(NamedTuple):
+    """A running sum and what rounding has lost of it (Kahan): exact in float32 over millions of rounds."""
+
+    total: jax.Array
+    lost: jax.Array
+
+    @staticmethod
+    def zero(dtype: Any) -> Sum:
+        """An empty sum."""
+        return Sum(jnp.zeros((), dtype), jnp.zeros((), dtype))
+
+    def add(self, x: jax.Array) -> Sum:
+        """One more term."""
+        y = x - self.lost
+        total = self.total + y
+        return Sum(total, (total - self.total) - y)
+
+
+@pytree
+class Regret:
+    """Cumulative pseudo-regret: sums of gaps between means, never of noisy rewards."""
+
+    name = "regret"
+
+    def init(self, algorithm: Any, instance: Any) -> Sum:
+        """Zero."""
+        return Sum.zero(float_dtype())
+
+    def update(self, memory: Sum, event: Event, algorithm: Any, instance: Any) -> Sum:
+        """One more gap."""
+        return memory.add(event.regret.astype(memory.total.dtype))
+
+    def read(self, memory: Sum) -> jax.Array:
+        """[]."""
+        return memory.total
+
+
+@pytree
+class TotalVariance(Regret):
+    """The sum of the noise variances of the pulled arms so far."""
+
+    name = "variance"
+
+    def update(self, memory: Sum, event: Event, algorithm: Any, instance: Any) -> Sum:
+        """One more variance."""
+        return memory.add(event.noise_var.astype(memory.total.dtype))
+
+
+@pytree
+class LayerRounds:
+    """How many rounds ended in each layer; entry 0 counts the rounds in which nothing was learned."""
+
+    name = "layer_rounds"
+
+    def init(self, algorithm: Any, instance: Any) -> jax.Array:
+        """[capacity + 1] zeros."""
+        return jnp.zeros(_num_layers(algorithm) + 1, jnp.int32)
+
+    def update(self, memory: jax.Array, event: Event, algorithm: Any, instance: Any) -> jax.Array:
+        """One more round of the event's layer."""
+        return _count(memory, event.layer)
+
+    def read(self, memory: jax.Array) -> jax.Array:
+        """[capacity + 1]."""
+        return memory
+
+
+class ConfidenceMemory(NamedTuple):
+    """The noise part of the loss at theta*, and whether the event has held."""
+
+    noise_loss: jax.Array  # [layers]   sum w^2 (y - <theta*, x>)^2
+    held: jax.Array  # [layers]   bool
+
+
+@pytree
+class ConfidenceEvent:
+    """Whether ``|theta_hat - theta*|_Sigma <= beta`` has held in each layer in every round so far.
+
+    Needs an algorithm with ``confidence`` and an instance with ``theta_star``. See
+    :class:`jaxvar.algorithms.interface.Confidence` for the identity it rests on; in float32 its rounding error is about 1e-7 times the sum
+    of squared noise, so use float64 for claims about coverage.
+    """
+
+    name = "confidence"
+
+    def init(self, algorithm: Any, instance: Any) -> ConfidenceMemory:
+        """The event holds before the first round if theta* is as short as assumed."""
+        if not hasattr(algorithm, "confidence") or getattr(instance, "theta_star", None) is None:
+            raise ValueError(
+                "the confidence event needs an algorithm with `confidence` and an instance with `theta_star`"
+            )
+        num = _num_layers(algorithm)
+        return ConfidenceMemory(jnp.zeros(num, float_dtype()), jnp.ones(num, bool))
+
+    def update(self, memory: ConfidenceMemory, event: Event, algorithm: Any, instance: Any) -> ConfidenceMemory:
+        """Check every layer (only the one that learned can have changed)."""
+        shape = algorithm.confidence(event.state)
+        return _hold(memory, event._replace(state=()), shape, instance.theta_star)
+
+    def read(self, memory: ConfidenceMemory) -> jax.Array:
+        """[layers]."""
+        return memory.held
+
+
+@seeds_last
+def _count(memory: jax.Array, layer: jax.Array) -> jax.Array:
+    index = np.arange(memory.shape[0], dtype=np.int32).reshape(memory.shape[0], *(1,) * layer.ndim)
+    return memory + (index == layer[None]).astype(jnp.int32)
+
+
+@seeds_last
+def _hold(memory: ConfidenceMemory, event: Event, shape: Any, theta_star: jax.Array) -> ConfidenceMemory:
+    num = memory.held.shape[0]
+    number = np.arange(1, num + 1, dtype=np.int32).reshape(num, *(1,) * event.layer.ndim)
+    noise = event.weight * (event.reward - event.mean)
+    noise_loss = memory.noise_loss + jnp.where(number == event.layer[None], (noise * noise)[None], 0)
+    at_truth = noise_loss + shape.ridge * jnp.sum(theta_star * theta_star, axis=0)[None]
+    inside = at_truth - shape.loss <= shape.beta_hat**2
+    return ConfidenceMemory(noise_loss, memory.held & inside)
+
+
+def _num_layers(algorithm: Any) -> int:
+    return int(getattr(algorithm, "capacity", 1))
+
+
+def regret() -> Regret:
+    """Record the cumulative pseudo-regret."""
+    return Regret()
+
+
+def variance() -> TotalVariance:
+    """Record the total noise variance of the pulled arms."""
+    return TotalVariance()
+
+
+def layer_rounds() -> LayerRounds:
+    """Record how many rounds ended in each layer."""
+    return LayerRounds()
+
+
+def confidence() -> ConfidenceEvent:
+    """Record, per layer, whether the confidence event has held so far."""
+    return ConfidenceEvent()
+
+
+def linear_spaced(num_rounds: int, num: int) -> np.ndarray[Any, Any]:
+    """About ``num`` rounds, evenly spaced, the last one being ``num_rounds``."""
+    return np.unique(np.round(np.linspace(0, num_rounds, num + 1)[1:]).astype(np.int32).clip(1))
+
+
+def log_spaced(num_rounds: int, num: int) -> np.ndarray[Any, Any]:
+    """At most ``num`` rounds from 1 to ``num_rounds``, evenly spaced on a logarithmic axis."""
+    return np.unique(np.round(np.geomspace(1, num_rounds, num)).astype(np.int32))
+
+
+def record_rounds(records: int | Sequence[int] | np.ndarray[Any, Any] | None, num_rounds: int) -> np.ndarray[Any, Any]:
+    """The rounds to record: a number of evenly spaced ones, or those given (increasing, within 1..num_rounds)."""
+    if records is None:
+        records = min(num_rounds, 100)
+    if np.ndim(records) == 0:
+        return linear_spaced(num_rounds, checks.count("records", records, high=num_rounds))
+    rounds = np.asarray(records)
+    if rounds.ndim != 1 or rounds.size == 0 or rounds.dtype.kind not in "iu":
+        raise ValueError(f"records must be a number of rounds or a list of round numbers, got {records!r}")
+    if rounds[0] < 1 or rounds[-1] > num_rounds or np.any(np.diff(rounds) <= 0):
+        raise ValueError(f"records must increase strictly within 1..{num_rounds}, got {records!r}")
+    return rounds.astype(np.int32)

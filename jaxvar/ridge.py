@@ -1,0 +1,195 @@
+"""Weighted ridge regression, one observation at a time, in one layer or in a stack of them.
+
+Layer l (counted from 1) has the scale ``q = 4^-l`` and the matrix ``Sigma = q lam I + sum w^2 x x^T``. It learns only
+with the weight ``w^2 = q / (x^T Sigma^-1 x)``, so that ``w^2 x^T Sigma^-1 x = q`` exactly and the Sherman-Morrison
+denominator is the constant ``1 + q``. Stored is the scaled inverse ``P = q Sigma^-1``, which starts at ``I / lam`` in
+every layer and stays in float32's range however deep the layer. With ``u = P x``, ``s = x^T P x``, ``e = y - <theta, x>``
+and the gain ``g = q / (1 + q)``, one observation is
+
+    P     <- P - (g / s) u u^T          theta <- theta + (g e / s) u          loss <- loss + q g e^2 / s
+
+Three quantities of the theory follow without being stored (lam = 1 in SAVE):
+
+    empirical variance sum   sum w^2 (y - <theta, x>)^2 = loss - q lam |theta|^2     (under the current theta)
+    log determinant          log det Sigma = d log(q lam) + count log(1 + q)
+    width                    |x|_{Sigma^-1} = sqrt(x^T P x / q)
+
+Axes known to these functions lead; a trailing axis is a batch of seeds (see :mod:`jaxvar.batching`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_UNROLL = 32  # sums over at most this many terms are written out
+
+
+class Layers(NamedTuple):
+    """A stack of layers, the first ``capacity`` of the paper's L; one layer is the same without the leading axis."""
+
+    scaled_inv: jax.Array  # [capacity, d, d]   q Sigma^-1
+    theta_hat: jax.Array  # [capacity, d]
+    loss: jax.Array  # [capacity]   the least value of sum w^2 (y - <theta, x>)^2 + q lam |theta|^2
+    weight_sum: jax.Array  # [capacity]   sum w^2
+    count: jax.Array  # [capacity]   int32, number of observations
+
+
+class ArmCache(NamedTuple):
+    """``a^T P a`` and ``<a, theta>`` of arms that never change, kept up to date instead of computed anew."""
+
+    scaled_width2: jax.Array  # [capacity, num_arms]
+    pred: jax.Array  # [capacity, num_arms]
+
+
+class Learned(NamedTuple):
+    """What one observation did to the layer that took it; zero where none did."""
+
+    direction: jax.Array  # [d]   u = P x
+    gain: jax.Array  # []   g / s
+    error: jax.Array  # []   e = y - <theta, x>, before learning
+    scaled_width2: jax.Array  # []   s = x^T P x, before learning
+    scale: jax.Array  # []   q
+    variance_sum: jax.Array  # []   sum w^2 (y - <theta, x>)^2, after learning
+    weight_sum: jax.Array  # []   sum w^2, after learning
+    num: jax.Array  # []   number of observations, after learning
+
+
+def scales(capacity: int, dtype: Any) -> np.ndarray[Any, Any]:
+    """``q = 4^-l`` for l = 1..capacity."""
+    return np.power(4.0, -np.arange(1, capacity + 1)).astype(dtype)
+
+
+def init_layers(dim: int, capacity: int, lam: Any, dtype: Any) -> Layers:
+    """Layers that have seen nothing: ``Sigma = q lam I``."""
+    eye = jnp.broadcast_to(jnp.eye(dim, dtype=dtype), (capacity, dim, dim))
+    return Layers(
+        scaled_inv=eye / jnp.asarray(lam, dtype),
+        theta_hat=jnp.zeros((capacity, dim), dtype),
+        loss=jnp.zeros(capacity, dtype),
+        weight_sum=jnp.zeros(capacity, dtype),
+        count=jnp.zeros(capacity, jnp.int32),
+    )
+
+
+def init_cache(layers: Layers, arms: jax.Array) -> ArmCache:
+    """The cache of fixed ``arms [num_arms, d]`` for layers that have seen nothing."""
+    capacity = layers.loss.shape[0]
+    width2, pred = zip(*(measure(layers, i, arms) for i in range(capacity)), strict=True)
+    return ArmCache(jnp.stack(width2), jnp.stack(pred))
+
+
+def quadratic(arms: jax.Array, matrix: jax.Array) -> jax.Array:
+    """``a^T M a`` for each row of ``arms [N, d]`` and a symmetric ``matrix [d, d]``."""
+    return jnp.sum(arms * _combine(matrix[:, None], jnp.moveaxis(arms, 1, 0)[:, :, None]), axis=1)
+
+
+def inner(arms: jax.Array, vector: jax.Array) -> jax.Array:
+    """``<a, v>`` for each row of ``arms [N, d]``."""
+    return jnp.sum(arms * vector[None], axis=1)
+
+
+def transform(matrix: jax.Array, vector: jax.Array) -> jax.Array:
+    """``M v`` for a symmetric ``matrix [d, d]`` and ``vector [d]``."""
+    return _combine(matrix, vector[:, None])
+
+
+def _combine(rows: jax.Array, weights: jax.Array) -> jax.Array:
+    """``sum_j weights[j] * rows[j]``, written out for short sums.
+
+    XLA keeps a reduction's accumulator in memory order of the summed axis; a chain of multiply-adds it vectorises over the batch.
+    """
+    if rows.shape[0] > _UNROLL:
+        return jnp.sum(rows * weights, axis=0)
+    total = rows[0] * weights[0]
+    for j in range(1, rows.shape[0]):
+        total = total + rows[j] * weights[j]
+    return total
+
+
+def measure(layers: Layers, index: int, arms: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """``a^T P a`` and ``<a, theta>`` of each arm in the layer at ``index`` (layer ``index + 1``): two ``[N]``."""
+    return quadratic(arms, layers.scaled_inv[index]), inner(arms, layers.theta_hat[index])
+
+
+def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Any) -> tuple[Layers, Learned]:
+    """One layer of scale ``q`` learns from ``(x, reward)`` with its prescribed weight; nothing changes where q is 0."""
+    direction = transform(layer.scaled_inv, x)
+    width2 = jnp.sum(direction * x, axis=0)
+    error = reward - jnp.sum(layer.theta_hat * x, axis=0)
+    gain = jnp.where(width2 > 0, q / ((1 + q) * width2), 0)
+
+    new = Layers(
+        scaled_inv=layer.scaled_inv - (gain[None] * direction)[:, None] * direction[None],
+        theta_hat=layer.theta_hat + (gain * error)[None] * direction,
+        loss=layer.loss + q * gain * error * error,
+        weight_sum=layer.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s
+        count=layer.count + (q > 0).astype(jnp.int32),
+    )
+    variance_sum = jnp.maximum(new.loss - q * lam * jnp.sum(new.theta_hat * new.theta_hat, axis=0), 0)
+    return new, Learned(direction, gain, error, width2, q, variance_sum, new.weight_sum, new.count)
+
+
+def observe(layers: Layers, layer: jax.Array, x: jax.Array, reward: jax.Array, lam: Any) -> tuple[Layers, Learned]:
+    """Layer ``layer`` (1-based; 0 for none) of the stack learns from ``(x, reward)``."""
+    learns = is_layer(layers.loss.shape[0], layer)
+    q = jnp.sum(jnp.where(learns, scales_like(learns, layers.loss.dtype), 0), axis=0)
+    chosen = Layers(*(_of_layer(v, learns) for v in layers))
+    new, learned = learn(chosen, q, x, reward, lam)
+    # The inverse is moved, not replaced: a masked step reads each entry once.
+    step = (
+        jnp.where(learns, learned.gain[None], 0)[:, None, None]
+        * (learned.direction[:, None] * learned.direction[None])[None]
+    )
+    return Layers(
+        scaled_inv=layers.scaled_inv - step,
+        theta_hat=jnp.where(learns[:, None], new.theta_hat[None], layers.theta_hat),
+        loss=jnp.where(learns, new.loss[None], layers.loss),
+        weight_sum=jnp.where(learns, new.weight_sum[None], layers.weight_sum),
+        count=jnp.where(learns, new.count[None], layers.count),
+    ), learned
+
+
+def is_layer(capacity: int, layer: jax.Array) -> jax.Array:
+    """Which of the layers 1..capacity is ``layer []``: bool ``[capacity]``."""
+    return np.arange(1, capacity + 1, dtype=np.int32).reshape(capacity, *(1,) * layer.ndim) == layer[None]
+
+
+def scales_like(mask: jax.Array, dtype: Any) -> np.ndarray[Any, Any]:
+    """:func:`scales` in a shape that meets ``mask [capacity]`` with its trailing axes."""
+    return scales(mask.shape[0], dtype).reshape(mask.shape[0], *(1,) * (mask.ndim - 1))
+
+
+def _of_layer(values: jax.Array, learns: jax.Array) -> jax.Array:
+    """``values[l] [capacity, ...]`` of the layer that learns, by selections: a gather per seed is slow."""
+    axes = (1,) * (values.ndim - learns.ndim)
+    chosen = values[0]
+    for i in range(1, values.shape[0]):
+        chosen = jnp.where(learns[i].reshape(*axes, *learns.shape[1:]), values[i], chosen)
+    return chosen
+
+
+def move_cache(cache: ArmCache, layer: jax.Array, learned: Learned, arms: jax.Array) -> ArmCache:
+    """The cache after ``layer []`` has learned: ``a^T P a - g (a^T u)^2 / s`` and ``<a, theta> + g e (a^T u) / s`` in it."""
+    along = inner(arms, learned.direction)
+    gain = jnp.where(is_layer(cache.pred.shape[0], layer), learned.gain[None], 0)
+    return ArmCache(
+        scaled_width2=cache.scaled_width2 - gain[:, None] * (along * along)[None],
+        pred=cache.pred + (gain * learned.error[None])[:, None] * along[None],
+    )
+
+
+def empirical_variance(layers: Layers, lam: Any) -> jax.Array:
+    """``sum w^2 (y - <theta_hat, x>)^2`` of each layer under its current estimate, ``[capacity]``."""
+    q = scales_like(layers.loss, layers.loss.dtype)
+    return jnp.maximum(layers.loss - q * lam * jnp.sum(layers.theta_hat**2, axis=1), 0)
+
+
+def log_det(layers: Layers, lam: Any) -> jax.Array:
+    """``log det Sigma`` of each layer from its count alone, ``[capacity]``."""
+    dim = layers.theta_hat.shape[1]
+    q = scales_like(layers.loss, layers.loss.dtype)
+    return dim * jnp.log(q * lam) + layers.count.astype(q.dtype) * jnp.log1p(q)

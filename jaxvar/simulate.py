@@ -1,0 +1,231 @@
+"""Many seeds and many settings: chunks of a fixed size, over all devices, as one compiled program.
+
+Every (setting, seed) pair is one run. A program call plays ``chunk`` of them; each device plays its share in blocks of ``block`` runs at a time.
+A block is what is vectorised over: small on a CPU, so that its state stays in the cache while all rounds are played, and the whole share on an
+accelerator. The runs are independent, so nothing is communicated.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from jaxvar import checks, random, runner, status
+from jaxvar.records import record_rounds
+from jaxvar.result import SimulationResult
+from jaxvar.sweep import Grid, grid_of
+
+_CPU_BLOCK = 8
+_MAX_CHUNK = {"cpu": 1024}
+_MAX_CHUNK_ACCELERATOR = 16384
+
+
+def simulate(
+    algorithm: Any,
+    environment: Any,
+    *,
+    key: jax.Array,
+    num_rounds: int,
+    num_seeds: int,
+    first_seed: int = 0,
+    records: int | Sequence[int] | None = None,
+    record: tuple[Any, ...] = runner.DEFAULT_RECORDERS,
+    chunk: int | None = None,
+    devices: Sequence[jax.Device] | None = None,
+    progress: bool = False,
+) -> SimulationResult:
+    """Play ``num_seeds`` seeds of every setting.
+
+    Args:
+      algorithm: an algorithm, or a sweep of one.
+      environment: an environment, or a sweep of one.
+      key: the root key. Seed s of any simulation with this key meets the same problem and noise.
+      num_rounds: rounds per seed.
+      num_seeds: seeds per setting, numbered from ``first_seed``.
+      first_seed: number of the first seed.
+      records: how many evenly spaced rounds to record, or which rounds; 100 if not given.
+      record: recorders, from :mod:`jaxvar.record`.
+      chunk: runs per call of the compiled program, a whole number of blocks per device; chosen if not given. Results agree for
+        any chunk; to the last bit for equal chunks.
+      devices: devices to use; all local ones of the default backend if not given.
+      progress: show a progress bar.
+
+    Returns:
+      NumPy arrays with axes [algorithm settings, environment settings, seeds, records], the first two only where swept.
+    """
+    num_seeds = checks.count("num_seeds", num_seeds)
+    first_seed = checks.count("first_seed", first_seed, low=0)
+    base_algorithm, algorithm_values, algorithm_points = _unpack(algorithm)
+    base_environment, environment_values, environment_points = _unpack(environment)
+    num_rounds = runner.check_rounds(base_environment, num_rounds)
+    rounds = record_rounds(records, num_rounds)
+    devices = list(jax.local_devices() if devices is None else devices)
+    mesh = Mesh(np.array(devices), ("runs",))
+
+    settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
+    total = math.prod(settings) * num_seeds
+    block, chunk = _sizes(total, chunk, devices)
+    which = np.stack(np.unravel_index(np.arange(total), (*settings, num_seeds))).astype(np.int32)
+    which[2] += first_seed
+
+    def play(algorithm: Any, ids: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
+        out = _program(
+            algorithm, algorithm_values, base_environment, environment_values, random.key_words(key), ids, rounds, record,
+            num_rounds=num_rounds, block=block, mesh=mesh,
+        )  # fmt: skip
+        return jax.device_get(out)
+
+    parts: list[dict[str, np.ndarray[Any, Any]]] = []
+    with _progress_bar(progress, total * num_rounds) as bar:
+        for start in range(0, total, chunk):
+            # The last chunk is filled up with runs that are dropped again: one shape, one program.
+            ids = which[:, np.minimum(np.arange(start, start + chunk), total - 1)]
+            part = play(base_algorithm, ids)
+            while np.any(part["status"] & status.CAPACITY) and _can_grow(base_algorithm):
+                base_algorithm = base_algorithm.grow()
+                part = play(base_algorithm, ids)
+            kept = min(chunk, total - start)
+            parts.append({name: x[:kept] for name, x in part.items()})
+            bar.update(kept * num_rounds)
+
+    axes = tuple(p for p in (algorithm_points, environment_points) if p)
+    shape = (*(len(p) for p in axes), num_seeds)
+    joined = {name: _join([p[name] for p in parts]).reshape(*shape, *parts[-1][name].shape[1:]) for name in parts[0]}
+    return SimulationResult(
+        rounds=rounds,
+        status=joined.pop("status"),
+        status_round=joined.pop("status_round"),
+        records=joined,
+        seeds=np.arange(first_seed, first_seed + num_seeds),
+        points=axes,
+        chunk=chunk,
+        capacity=getattr(base_algorithm, "capacity", None),
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("num_rounds", "block", "mesh"))
+def _program(
+    algorithm: Any,
+    algorithm_values: dict[int, jax.Array],
+    environment: Any,
+    environment_values: dict[int, jax.Array],
+    words: jax.Array,
+    ids: jax.Array,  # [3, chunk]   algorithm setting, environment setting, seed
+    rounds: jax.Array,
+    record: tuple[Any, ...],
+    *,
+    num_rounds: int,
+    block: int,
+    mesh: Mesh,
+) -> dict[str, jax.Array]:
+    """Play the runs ``ids``; every output has a leading axis [chunk]."""
+
+    def play_share(
+        algorithm: Any,
+        algorithm_values: Any,
+        environment: Any,
+        environment_values: Any,
+        words: Any,
+        ids: Any,
+        rounds: Any,
+    ) -> dict[str, jax.Array]:
+        share = ids.shape[1]
+
+        def play_block(ids: jax.Array) -> dict[str, jax.Array]:
+            mine = {i: jnp.moveaxis(v[ids[0]], 0, -1) for i, v in algorithm_values.items()}
+            theirs = {i: jnp.moveaxis(v[ids[1]], 0, -1) for i, v in environment_values.items()}
+
+            def begin(mine: Any, theirs: Any, seed: jax.Array) -> Any:
+                return runner.begin(_with(algorithm, mine), _with(environment, theirs), words, seed, record)
+
+            def step(mine: Any, theirs: Any, fixed: Any, carry: Any, round: jax.Array) -> Any:
+                return runner.advance(_with(algorithm, mine), _with(environment, theirs), record, fixed, carry, round)[
+                    0
+                ]
+
+            fixed, carry = jax.vmap(begin, in_axes=-1, out_axes=-1)(mine, theirs, ids[2])
+            step_all = jax.vmap(step, in_axes=(-1, -1, -1, -1, None), out_axes=-1)
+            read_all = jax.vmap(functools.partial(runner.read, record), in_axes=-1, out_axes=-1)
+            carry, store = runner.play(
+                lambda c, k: step_all(mine, theirs, fixed, c, k), read_all, carry, rounds, num_rounds
+            )
+            return {**store, "status": carry.status, "status_round": carry.status_round}
+
+        out = jax.lax.map(play_block, ids.reshape(3, share // block, block).swapaxes(0, 1))
+        return {name: jnp.moveaxis(x, -1, 1).reshape(share, *x.shape[1:-1]) for name, x in out.items()}
+
+    here, everywhere = PartitionSpec("runs"), PartitionSpec()
+    return jax.shard_map(
+        play_share,
+        mesh=mesh,
+        in_specs=(*(everywhere,) * 5, PartitionSpec(None, "runs"), everywhere),
+        out_specs=here,
+        check_vma=False,
+    )(algorithm, algorithm_values, environment, environment_values, words, ids, rounds)
+
+
+def _with(base: Any, values: dict[int, jax.Array]) -> Any:
+    """``base`` with some of its leaves replaced."""
+    leaves, structure = jax.tree.flatten(base)
+    return jax.tree.unflatten(structure, [values.get(i, x) for i, x in enumerate(leaves)])
+
+
+def _unpack(target: Any) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:
+    grid: Grid | None = grid_of(target)
+    return (target, {}, ()) if grid is None else (grid.base, dict(grid.values), grid.points)
+
+
+def _sizes(total: int, chunk: Any, devices: list[jax.Device]) -> tuple[int, int]:
+    """Runs per block and per chunk."""
+    on_cpu = devices[0].platform == "cpu"
+    if chunk is None:
+        most = _MAX_CHUNK.get(devices[0].platform, _MAX_CHUNK_ACCELERATOR)
+        unit = len(devices) * (_CPU_BLOCK if on_cpu else 1)
+        chunk = min(-(-total // unit) * unit, most // unit * unit)
+    chunk = checks.count("chunk", chunk)
+    if chunk % len(devices):
+        raise ValueError(f"chunk must be a multiple of the {len(devices)} devices, got {chunk}")
+    share = chunk // len(devices)
+    if not on_cpu:
+        return share, chunk
+    return math.gcd(share, _CPU_BLOCK), chunk
+
+
+def _can_grow(algorithm: Any) -> bool:
+    return hasattr(algorithm, "grow") and algorithm.grow().capacity > algorithm.capacity
+
+
+def _join(parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """Concatenate chunks; those played with fewer layers are padded: no rounds there, and no failure."""
+    shape = parts[-1].shape[1:]
+    padded = []
+    for part in parts:
+        missing = [(0, 0)] + [(0, n - m) for n, m in zip(shape, part.shape[1:], strict=True)]
+        padded.append(np.pad(part, missing, constant_values=part.dtype == bool) if part.shape[1:] != shape else part)
+    return np.concatenate(padded)
+
+
+class _Silent:
+    def __enter__(self) -> _Silent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def update(self, n: int) -> None:
+        """Nothing to show."""
+
+
+def _progress_bar(show: bool, total: int) -> Any:
+    if not show:
+        return _Silent()
+    from tqdm import tqdm
+
+    return tqdm(total=total, unit="seed-round", unit_scale=True, smoothing=0.1)

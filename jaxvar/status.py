@@ -1,0 +1,20 @@
+"""What can go wrong inside a compiled run, as bits of one int32 per seed."""
+
+from __future__ import annotations
+
+CAPACITY = 1  # a layer deeper than those stored was asked for
+NONFINITE = 2  # a reward, a mean or an estimate was NaN or infinite
+INDEFINITE = 4  # the inverse of a design matrix lost its positive definiteness
+
+_MEANING = {
+    CAPACITY: "a layer deeper than the stored capacity was needed",
+    NONFINITE: "a NaN or an infinite number appeared",
+    INDEFINITE: "an inverse design matrix lost its positive definiteness",
+}
+
+
+def describe(status: int) -> str:
+    """The causes that ``status`` names, in words."""
+    unknown = status & ~sum(_MEANING)
+    causes = [text for bit, text in _MEANING.items() if status & bit]
+    return "; ".join(causes + ([f"unknown status bits {unknown}"] if unknown else [])) or "no failure"

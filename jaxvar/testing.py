@@ -1,0 +1,191 @@
+"""The contract of algorithms and environments, as checks that anyone can run on their own.
+
+``check_algorithm`` and ``check_environment`` raise :class:`ContractError` with the broken rule in words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvar import random
+from jaxvar.algorithms.interface import Side
+from jaxvar.environments.linear_bandit import draw_arms
+from jaxvar.pytrees import float_dtype
+
+_BATCH = 3
+_ROUNDS = 12
+
+
+class ContractError(AssertionError):
+    """A rule of the interface is broken."""
+
+
+def check_algorithm(algorithm: Any, *, dim: int, num_arms: int, key: jax.Array | None = None) -> None:
+    """Hold a bandit algorithm to the contract of :mod:`jaxvar.algorithms.interface`.
+
+    Checks that it is a pytree; that ``init`` works on abstract values; that ``update`` keeps the state's shapes and types; that actions
+    are indices of arms; that nothing is NaN; that ``jit`` changes nothing; that ``vmap`` over different seeds equals a loop over them; and that
+    new numbers in old shapes do not compile again.
+
+    Args:
+      algorithm: one seed's algorithm.
+      dim: length of an arm it accepts.
+      num_arms: size of a decision set it accepts.
+      key: for the arms and rewards it is tried on.
+    """
+    key = jax.random.key(0) if key is None else key
+    _check_pytree(algorithm)
+    _require_methods(algorithm, ("init", "select", "update"))
+    abstract = jax.eval_shape(lambda a: a.init(), algorithm)
+
+    traces = []
+
+    def play(algorithm: Any, key: jax.Array) -> tuple[Any, jax.Array]:
+        traces.append(None)
+        state, actions = algorithm.init(), []
+        for i in range(_ROUNDS):
+            arms_key, select_key, noise_key = (random.fold_in(random.fold_in(key, i), j) for j in range(3))
+            arms = draw_arms(random.key_words(arms_key), num_arms, dim, "sphere", float_dtype())
+            choice = algorithm.select(state, arms, select_key, Side(jnp.full(num_arms, 0.01, float_dtype())))
+            _require(jnp.shape(choice.action) == (), "choice.action must be one number")
+            _require(jnp.issubdtype(choice.action.dtype, jnp.integer), "choice.action must be an integer")
+            x = arms[choice.action]
+            noise = random.signs(random.bits(random.key_words(noise_key), ()), float_dtype())
+            reward = x[0] + np.asarray(0.1, float_dtype()) * noise
+            new = algorithm.update(state, choice, x, reward, Side(jnp.asarray(0.01, float_dtype())))
+            _same_shapes(jax.eval_shape(lambda s: s, new), abstract, "update must keep the state's shapes and types")
+            state = new
+            actions.append(choice.action)
+        return state, jnp.stack(actions)
+
+    _check_transformations(play, algorithm, key, traces)
+    state, actions = jax.jit(play)(algorithm, key)
+    _require(
+        bool(np.all((np.asarray(actions) >= 0) & (np.asarray(actions) < num_arms))), "actions must be arms' indices"
+    )
+    _check_finite(state, "the state must stay finite")
+
+
+def check_environment(environment: Any, *, key: jax.Array | None = None, num_draws: int = 4096) -> None:
+    """Hold a bandit environment to the contract of :mod:`jaxvar.environments.interface`.
+
+    Checks that it is a pytree; shapes; that the same keys give the same round; that arms change by round exactly if ``fixed_arms`` does not
+    say otherwise; that nothing is NaN; that ``jit`` changes nothing and ``vmap`` equals a loop; and that the noise of arm 0 in round 1 has mean zero and
+    the variance that ``noise_var`` states (z-tests on ``num_draws`` draws; a right environment fails with probability below 1e-6).
+
+    Args:
+      environment: one seed's environment.
+      key: for what it draws.
+      num_draws: draws of the noise.
+    """
+    key = jax.random.key(0) if key is None else key
+    _check_pytree(environment)
+    _require_methods(environment, ("init", "observe", "pull"))
+
+    traces = []
+
+    def play(environment: Any, key: jax.Array) -> tuple[Any, jax.Array]:
+        traces.append(None)
+        instance, seen = environment.init(random.fold_in(key, 0)), []
+        for i in range(1, 4):
+            observation = environment.observe(instance, jnp.int32(i), random.fold_in(key, i))
+            num = observation.arms.shape[0]
+            _require(observation.arms.ndim == 2, "observation.arms must be [num_arms, dim]")
+            for name in ("mean", "noise_var"):
+                _require(getattr(observation, name).shape == (num,), f"observation.{name} must be [num_arms]")
+            reward = environment.pull(
+                instance, observation, jnp.int32(num - 1), jnp.int32(i), random.fold_in(key, 9 + i)
+            )
+            _require(jnp.shape(reward) == (), "the reward must be one number")
+            seen.append((observation.arms, observation.mean, observation.noise_var, reward))
+        return seen, jnp.stack([r for *_, r in seen])
+
+    _check_transformations(play, environment, key, traces)
+    seen, _ = jax.jit(play)(environment, key)
+    _check_finite(seen, "arms, means, variances and rewards must be finite")
+    same = bool(np.array_equal(seen[0][0], seen[1][0]))
+    fixed = bool(getattr(environment, "fixed_arms", False))
+    if fixed:
+        _require(same, "fixed_arms is true but the arms of two rounds differ")
+        instance = environment.init(random.fold_in(key, 0))
+        _close(instance.arms, seen[0][0], "fixed_arms is true but instance.arms are other arms")
+    _check_noise(environment, key, num_draws)
+
+
+def _check_noise(environment: Any, key: jax.Array, num_draws: int) -> None:
+    instance = environment.init(random.fold_in(key, 0))
+    observation = environment.observe(instance, jnp.int32(1), random.fold_in(key, 1))
+    keys = jax.vmap(lambda i: random.fold_in(random.fold_in(key, 2), i))(jnp.arange(num_draws))
+    pull = jax.jit(jax.vmap(lambda k: environment.pull(instance, observation, jnp.int32(0), jnp.int32(1), k)))
+    noise = np.asarray(pull(keys), np.float64) - float(observation.mean[0])
+    variance = float(observation.noise_var[0])
+    if np.ptp(noise) < 1e-6:  # a replayed or noiseless reward: nothing to test
+        return
+    # Each statistic is compared with 5.2 of its own standard errors: two-sided 2e-7, so 4e-7 for the two tests together.
+    limit = 5.2
+    mean_error = abs(noise.mean()) / (noise.std() / np.sqrt(num_draws))
+    _require(mean_error < limit, f"the noise must have mean zero: {mean_error:.1f} standard errors away")
+    square = noise**2
+    error = abs(square.mean() - variance)
+    allowed = limit * square.std() / np.sqrt(num_draws) + 1e-5 * variance
+    _require(error <= allowed, f"noise_var must be the noise's variance: says {variance:g}, is {square.mean():g}")
+
+
+def _check_transformations(play: Any, target: Any, key: jax.Array, traces: list[None]) -> None:
+    compiled = jax.jit(play)
+    plain, fast = play(target, key), compiled(target, key)
+    _close(plain, fast, "jit must not change results")
+    num_traces = len(traces)
+    compiled(jax.tree.map(lambda x: x + 0, target), random.fold_in(key, 1))
+    _require(len(traces) == num_traces, "new numbers in old shapes must not compile again")
+    keys = jax.vmap(lambda i: random.fold_in(key, i))(jnp.arange(_BATCH))
+    together = jax.jit(jax.vmap(play, in_axes=(None, 0)))(target, keys)
+    for i in range(_BATCH):
+        alone = compiled(target, keys[i])
+        _close(jax.tree.map(lambda x, i=i: x[i], together), alone, "vmap over seeds must equal a loop over them")
+
+
+def _check_pytree(target: Any) -> None:
+    leaves = jax.tree.leaves(target)
+    _require(
+        all(isinstance(x, jax.Array | np.ndarray | float | int | np.generic) for x in leaves),
+        f"{type(target).__name__} must be a pytree of numbers (jax.tree_util.register_dataclass)",
+    )
+    _require(leaves != [target], f"{type(target).__name__} must be a pytree (jax.tree_util.register_dataclass)")
+
+
+def _require_methods(target: Any, names: tuple[str, ...]) -> None:
+    for name in names:
+        _require(callable(getattr(target, name, None)), f"{type(target).__name__} must have a method {name}")
+
+
+def _require(holds: bool, rule: str) -> None:
+    if not holds:
+        raise ContractError(rule)
+
+
+def _same_shapes(one: Any, other: Any, rule: str) -> None:
+    def shapes(tree: Any) -> Any:
+        return jax.tree.map(lambda x: (x.shape, x.dtype), tree)
+
+    _require(jax.tree.structure(one) == jax.tree.structure(other), rule)
+    _require(jax.tree.leaves(shapes(one)) == jax.tree.leaves(shapes(other)), rule)
+
+
+def _check_finite(tree: Any, rule: str) -> None:
+    for x in jax.tree.leaves(tree):
+        if jnp.issubdtype(x.dtype, jnp.floating):
+            _require(bool(jnp.all(jnp.isfinite(x))), rule)
+
+
+def _close(one: Any, other: Any, rule: str) -> None:
+    tolerance = 1e-9 if float_dtype().itemsize == 8 else 1e-4
+    for x, y in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        if jnp.issubdtype(x.dtype, jnp.floating):
+            _require(bool(np.allclose(x, y, rtol=tolerance, atol=tolerance, equal_nan=True)), rule)
+        else:
+            _require(bool(np.array_equal(x, y)), rule)

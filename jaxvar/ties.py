@@ -1,0 +1,69 @@
+"""Choosing among arms: the best one, by a rule that rounding cannot change.
+
+Candidates are all arms within ``tolerance * max(1, |best|)`` of the best. An exact comparison would let the last bit
+of a sum decide, and with it the compiler, the batch size and the device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvar import random
+
+RULES = ("lowest", "random")
+_UNROLL = 32  # up to this many arms, running counts are written out
+
+
+def default_tolerance(dtype: Any) -> float:
+    """How near is a tie: far above rounding, far below any gap that matters."""
+    return 1e-9 if np.dtype(dtype).itemsize == 8 else 1e-5
+
+
+def lowest(candidates: jax.Array) -> jax.Array:
+    """The lowest index where ``candidates [N]`` holds (0 where none does)."""
+    num = candidates.shape[0]
+    index = np.arange(num, dtype=np.int32).reshape(num, *(1,) * (candidates.ndim - 1))
+    first = jnp.min(jnp.where(candidates, index, num), axis=0)
+    return jnp.where(first == num, 0, first).astype(jnp.int32)
+
+
+def uniform(candidates: jax.Array, words: jax.Array) -> jax.Array:
+    """An index drawn uniformly among ``candidates [N]`` with the words ``[2]`` of a key.
+
+    With u uniform in (0, 1) and n candidates, the one of rank floor(u n), counted from 0.
+    """
+    num_arms = candidates.shape[0]
+    ones = candidates.astype(jnp.int32)
+    u = random.uniform(random.bits(words, ()), jnp.float32)
+    rank = (u * jnp.sum(ones, axis=0, dtype=jnp.int32).astype(jnp.float32)).astype(jnp.int32)
+    if num_arms > _UNROLL:
+        before = jnp.cumsum(ones, axis=0, dtype=jnp.int32) - ones
+        return lowest(candidates & (before == rank[None]))
+    action, before = jnp.zeros_like(rank), jnp.zeros_like(rank)
+    for i in range(num_arms):
+        action = jnp.where(candidates[i] & (before == rank), i, action)
+        before = before + ones[i]
+    return action
+
+
+def best(values: jax.Array, allowed: jax.Array, tolerance: Any) -> jax.Array:
+    """Which of the ``allowed [N]`` have a value within the tolerance of the best."""
+    top = jnp.max(jnp.where(allowed, values, -jnp.inf), axis=0)
+    return allowed & (values >= (top - tolerance * jnp.maximum(1, jnp.abs(top)))[None])
+
+
+def pick(candidates: jax.Array, words: jax.Array, rule: str) -> jax.Array:
+    """One of the candidates ``[N]`` by a rule of :data:`RULES`."""
+    return lowest(candidates) if rule == "lowest" else uniform(candidates, words)
+
+
+def take(values: jax.Array, action: jax.Array) -> jax.Array:
+    """``values[action]`` of ``[N, ...]`` for the index ``action []``, as a masked sum (a gather per seed is slow)."""
+    num = values.shape[0]
+    index = np.arange(num, dtype=np.int32).reshape(num, *(1,) * action.ndim)
+    chosen = (index == action[None]).reshape(num, *(1,) * (values.ndim - 1 - action.ndim), *action.shape)
+    return jnp.sum(jnp.where(chosen, values, 0), axis=0, dtype=values.dtype)

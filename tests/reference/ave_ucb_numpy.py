@@ -1,0 +1,98 @@
+"""AVE-UCB: the paper's Algorithm 2 specialised to one decision per episode, i.e. to a linear bandit.
+
+Layers, weights and radii are those of SAVE (Algorithm 1, lines 1, 2, 14, 15 and 19); arms are chosen by the smallest
+of the layers' upper bounds, and nothing is eliminated.
+"""
+
+import numpy as np
+
+from .save_numpy import Layer, Past, Recorder, Run, drawn_noise, layer_count
+from .ties_numpy import argmax_with_ties
+
+
+def upper_bounds(layers: list[Layer], arms: np.ndarray, cap: float | None) -> np.ndarray:
+    """index_a = min{cap, min_l [<a, theta_l> + beta_l ||a||_{Sigma_l^-1}]} for every row a of arms [N, d].
+
+    Line 8 of Algorithm 2 with phi_V = a and no known reward.
+    """
+    index = np.full(arms.shape[0], np.inf)
+    for state in layers:
+        index = np.minimum(index, arms @ state.theta + state.beta * state.widths(arms))
+    if cap is not None:
+        index = np.minimum(index, cap)
+    return index
+
+
+def learning_layer(layers: list[Layer], x: np.ndarray) -> tuple[int, float, float]:
+    """The lowest layer l with width = ||x||_{Sigma_l^-1} >= 2^-l, its weight 2^-l / width, and the margin.
+
+    Layer and weight are 0 if there is no such layer (lines 14, 15 and 17 of Algorithm 2).
+    """
+    margin = np.inf
+    for state in layers:
+        bar = 2.0**-state.layer
+        width = float(state.widths(x[None, :])[0])
+        margin = min(margin, abs(width - bar))
+        if width >= bar:
+            return state.layer, bar / width, margin
+    return 0, 0.0, margin
+
+
+def run_ave_ucb(
+    arms: np.ndarray,
+    means: np.ndarray,
+    noise: np.ndarray,
+    priority: np.ndarray,
+    *,
+    horizon: float,
+    noise_bound: float,
+    delta: float,
+    constants: dict[str, float],
+    alpha: float | None = None,
+    num_layers: int | None = None,
+    cap: float | None = None,
+    ties: str = "lowest",
+    tie_tolerance: float = 1e-9,
+    return_history: bool = False,
+) -> Run:
+    """Play AVE-UCB on given arrays.
+
+    a_k = argmax_a index_a;  learn in the lowest layer l with ||a_k||_{Sigma_l^-1} >= 2^-l, in none if there is none.
+
+    Args:
+        arms: [K, N, d] decision sets.
+        means: [K, N] mean rewards.
+        noise: [K], or [K, N] of which the entry of the arm played is used.
+        priority: [K, N] numbers that stand for the random draws.
+        horizon: the K of the theorem, in alpha only.
+        noise_bound: R.
+        delta: failure probability.
+        constants: of the radius, see `radius_numpy`.
+        alpha: 1 / (R horizon^1.5) unless given; it sets L only.
+        num_layers: L, ceil(log2(1 / alpha)) unless given.
+        cap: upper bound on every index, or None.
+        ties: "lowest" or "random".
+        tie_tolerance: see `ties_numpy`.
+        return_history: also return radius, estimate and variance sum of the layer that learned, round by round.
+    """
+    num_rounds, num_arms, dim = arms.shape
+    if alpha is None:
+        alpha = 1.0 / (noise_bound * horizon**1.5)
+    if num_layers is None:
+        num_layers = layer_count(alpha)
+    layers = [Layer(layer, dim, constants) for layer in range(1, num_layers + 1)]
+    past = Past(np.zeros((num_rounds, dim)), np.zeros(num_rounds), np.zeros(num_rounds))
+    record = Recorder(num_rounds, dim)
+    everything = np.ones(num_arms, dtype=bool)
+    for row in range(num_rounds):
+        index = upper_bounds(layers, arms[row], cap)  # Algorithm 2, line 8
+        action, gap = argmax_with_ties(index, everything, priority[row], ties, tie_tolerance)  # Line 9
+        layer, weight, margin = learning_layer(layers, arms[row, action])  # Lines 14, 15, 17
+        past.x[row] = arms[row, action]
+        past.weight[row] = weight
+        past.reward[row] = means[row, action] + drawn_noise(noise, row, action)
+        learned = layers[layer - 1] if layer else None
+        if learned is not None:
+            learned.learn(row, past, noise_bound, delta, num_layers, constants)
+        record.add(row, action, min(margin, gap), learned)
+    return record.finish(past, layers, return_history)

@@ -1,0 +1,152 @@
+"""The confidence radius of one layer, as a formula in named constants, and four sets of those constants."""
+
+import math
+
+PAPER: dict[str, float] = {
+    # "above": the radius as printed, equation (def:beta). The three 2-powers are 2^(-2l+4) = 16 * 4^-l inside the
+    # root (with either variance proxy), the bias 2^(-l+1) = 2 * 2^-l, and the initial radius 2^(-l+1) of line 2.
+    "beta_scale": 1.0,
+    "sqrt_coef": 16.0,
+    "emp_coef": 8.0,
+    "log_coef": 6.0,
+    "floor_coef": 16.0,
+    "cross_coef": 0.0,
+    "range_coef": 6.0,
+    "bias_coef": 2.0,
+    "initial_coef": 2.0,
+    "switch": 64.0,
+    "log_shift": 1.0,
+    "fallback_count": 8.0,
+    "fallback_weight": 0.0,
+    "fallback_log": 6.0,
+    "fallback_floor": 16.0,
+}
+
+PAPER_FIXED: dict[str, float] = {
+    # "replace 6R^2 by 9.62R^2 and 2^{-2l+4} by 2^{-2l+7}: the paper's Lemma on the variance estimate drops a factor 4".
+    "beta_scale": 1.0,
+    "sqrt_coef": 16.0,
+    "emp_coef": 8.0,
+    "log_coef": 9.62,
+    "floor_coef": 128.0,
+    "cross_coef": 0.0,
+    "range_coef": 6.0,
+    "bias_coef": 2.0,
+    "initial_coef": 2.0,
+    "switch": 64.0,
+    "log_shift": 1.0,
+    "fallback_count": 8.0,
+    "fallback_weight": 0.0,
+    "fallback_log": 9.62,
+    "fallback_floor": 128.0,
+}
+
+TIGHT: dict[str, float] = {
+    # "beta = a*2^{-l} sqrt(V log) + b*2^{-l} R log + 2^{-l}, a = sqrt2+sqrt3, b = 1.721 (use 3.15, 1.73),
+    # V = 2*(4 emp + 4*2*(b 2^{-l} R log + 2^{-l})^2 + (14/3) R^2 log) when 2^l >= 12.6 sqrt(log),
+    # else R^2 * sum w_i^2"; one logarithm, log(4 k^2 L / delta), throughout.
+    "beta_scale": 1.0,
+    "sqrt_coef": 3.15,
+    "emp_coef": 8.0,
+    "log_coef": 28.0 / 3.0,
+    "floor_coef": 0.0,
+    "cross_coef": 16.0,
+    "range_coef": 1.73,
+    "bias_coef": 1.0,
+    "initial_coef": 2.0,
+    "switch": 12.6,
+    "log_shift": 0.0,
+    "fallback_count": 0.0,
+    "fallback_weight": 1.0,
+    "fallback_log": 0.0,
+    "fallback_floor": 0.0,
+}
+
+PRACTICAL: dict[str, float] = {
+    # "emp in every layer, beta = c*(3.15*2^{-l} sqrt((2 emp + R^2 log/8) log) + 1.73*2^{-l} R log) + 2^{-l}", c = 0.1.
+    "beta_scale": 0.1,
+    "sqrt_coef": 3.15,
+    "emp_coef": 2.0,
+    "log_coef": 1.0 / 8.0,
+    "floor_coef": 0.0,
+    "cross_coef": 0.0,
+    "range_coef": 1.73,
+    "bias_coef": 1.0,
+    "initial_coef": 2.0,
+    "switch": 0.0,
+    "log_shift": 0.0,
+    "fallback_count": 0.0,
+    "fallback_weight": 0.0,
+    "fallback_log": 0.0,
+    "fallback_floor": 0.0,
+}
+
+# The quoted descriptions are those of the constant sets of SAVE (B6 of the baseline specifications).
+PRESETS: dict[str, dict[str, float]] = {
+    "paper": PAPER,
+    "paper_fixed": PAPER_FIXED,
+    "tight": TIGHT,
+    "practical": PRACTICAL,
+}
+
+
+def initial_radius(layer: int, constants: dict[str, float]) -> float:
+    """Radius of a layer without data: initial_coef * 2^-l (line 2 of Algorithm 1)."""
+    return constants["initial_coef"] * 2.0**-layer
+
+
+def confidence_radius(
+    layer: int,
+    round_number: int,
+    emp: float,
+    count: int,
+    weight_sum: float,
+    *,
+    noise_bound: float,
+    delta: float,
+    num_layers: int,
+    constants: dict[str, float],
+) -> float:
+    """Radius of layer l after its update in round k, equation (def:beta) with every number named.
+
+        q        = 4^-l,  log0 = log(4 k^2 L / delta),  log1 = log(4 (k + log_shift)^2 L / delta)
+        additive = range_coef 2^-l R log0 + bias_coef 2^-l
+        V        = emp_coef emp + log_coef R^2 log1 + floor_coef q + cross_coef additive^2
+                                                                        if 2^l >= switch sqrt(log1)
+                 = fallback_count R^2 n + fallback_weight R^2 W + fallback_log R^2 log1 + fallback_floor q
+                                                                        otherwise
+        beta     = beta_scale (sqrt_coef 2^-l sqrt(V log0) + range_coef 2^-l R log0) + bias_coef 2^-l
+
+    Args:
+        layer: l, counted from 1.
+        round_number: k, counted from 1.
+        emp: sum over Psi_l of w^2 (r - <theta_l, a>)^2.
+        count: n = |Psi_l|.
+        weight_sum: W, the sum of w^2 over Psi_l.
+        noise_bound: R.
+        delta: failure probability.
+        num_layers: L.
+        constants: one of PRESETS, or a dict with the same keys.
+    """
+    c = constants
+    scale = 2.0**-layer
+    q = 4.0**-layer
+    log0 = math.log(4.0 * round_number**2 * num_layers / delta)
+    log1 = math.log(4.0 * (round_number + c["log_shift"]) ** 2 * num_layers / delta)
+    additive = c["range_coef"] * scale * noise_bound * log0 + c["bias_coef"] * scale
+    if 2.0**layer >= c["switch"] * math.sqrt(log1):
+        variance = (
+            c["emp_coef"] * emp
+            + c["log_coef"] * noise_bound**2 * log1
+            + c["floor_coef"] * q
+            + c["cross_coef"] * additive**2
+        )
+    else:
+        variance = (
+            c["fallback_count"] * noise_bound**2 * count
+            + c["fallback_weight"] * noise_bound**2 * weight_sum
+            + c["fallback_log"] * noise_bound**2 * log1
+            + c["fallback_floor"] * q
+        )
+    stochastic = c["sqrt_coef"] * scale * math.sqrt(variance * log0) + c["range_coef"] * scale * noise_bound * log0
+    return c["beta_scale"] * stochastic + c["bias_coef"] * scale
