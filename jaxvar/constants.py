@@ -8,8 +8,8 @@ After layer l has learned in round k, with ``q = 4^-l`` and ``log0 = log(4 k^2 L
     V    = fallback_count R^2 n + fallback_weight R^2 W + fallback_log R^2 log1 + fallback_floor q
     beta = beta_scale (sqrt_coef 2^-l sqrt(V log0) + range_coef 2^-l R log0) + bias_coef 2^-l
 
-``Emp = sum w^2 (r - <theta_hat, a>)^2``, ``n`` and ``W = sum w^2`` are taken over what the layer has learned from. Before
-it has learned, ``beta = initial_coef 2^-l``. ``beta_scale`` multiplies the stochastic part only.
+``Emp = sum w^2 (r - <theta_hat, a>)^2``, ``n`` and ``W = sum w^2`` are taken over what the layer has learned from.
+Before it has learned, ``beta = initial_coef 2^-l``. ``beta_scale`` multiplies the stochastic part only.
 """
 
 from __future__ import annotations

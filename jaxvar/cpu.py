@@ -14,9 +14,10 @@ _WHOLE_LOOPS = "xla_cpu_small_while_loop_byte_threshold=1000000000"
 def tune_cpu(num_devices: int | None = None) -> None:
     """One JAX device per core, and each block's whole scan compiled to one native loop.
 
-    By default XLA runs the operations of a loop body one by one from a task list. Raising the size up to which it compiles a loop as a whole
-    removes that cost: programs like ours, with many small operations in millions of rounds, become several times faster. Call it before
-    anything touches a JAX device; the ``jaxvar`` command does. It changes ``XLA_FLAGS`` and ``jax_num_cpu_devices`` of this process.
+    By default XLA runs the operations of a loop body one by one from a task list. Raising the size up to which it
+    compiles a loop as a whole removes that cost: programs like ours, with many small operations in millions of
+    rounds, become several times faster. Call it before anything touches a JAX device; the ``jaxvar`` command does. It
+    changes ``XLA_FLAGS`` and ``jax_num_cpu_devices`` of this process.
 
     Args:
       num_devices: devices to make; one per available core if not given.

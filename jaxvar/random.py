@@ -110,7 +110,8 @@ def signs(word: jax.Array, dtype: Any) -> jax.Array:
 def normal(word: jax.Array, dtype: Any) -> jax.Array:
     """Standard normal by inversion from uint32 words: 31 bits for the size, the lowest one for the sign.
 
-    The logarithm is a polynomial of the mantissa, so that the whole draw is plain arithmetic that every backend vectorises.
+    The logarithm is a polynomial of the mantissa, so that the whole draw is plain arithmetic that every backend
+    vectorises.
     """
     cell = (word >> np.uint32(1)).astype(jnp.int32)  # P(|Z| > z) = (cell + 1/2) / 2^31
     exponent = jax.lax.bitcast_convert_type(cell.astype(jnp.float32) + np.float32(0.5), jnp.uint32) >> np.uint32(23)

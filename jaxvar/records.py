@@ -1,8 +1,8 @@
 """What a run keeps, and when: recorders, and the rounds at which they are read.
 
 A recorder is any object with a ``name`` and three pure methods for one seed: ``init(algorithm, instance) -> memory``,
-``update(memory, event, algorithm, instance) -> memory`` in every round, and ``read(memory) -> array`` at the recorded rounds. What is kept
-of a run grows with the recorded rounds, never with the rounds played.
+``update(memory, event, algorithm, instance) -> memory`` in every round, and ``read(memory) -> array`` at the recorded
+rounds. What is kept of a run grows with the recorded rounds, never with the rounds played.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class ConfidenceEvent:
     """Whether ``|theta_hat - theta*|_Sigma <= beta`` has held in each layer in every round so far.
 
     Needs an algorithm with ``confidence`` and an instance with ``theta_star``. See
-    :class:`jaxvar.algorithms.interface.Confidence` for the identity it rests on; in float32 its rounding error is about 1e-7 times the sum
-    of squared noise, so use float64 for claims about coverage.
+    :class:`jaxvar.algorithms.interface.Confidence` for the identity it rests on; in float32 its rounding error is
+    about 1e-7 times the sum of squared noise, so use float64 for claims about coverage.
     """
 
     name = "confidence"

@@ -3,8 +3,8 @@
 Layer l (counted from 1) has the scale ``q = 4^-l`` and the matrix ``Sigma = q lam I + sum w^2 x x^T``. It learns only
 with the weight ``w^2 = q / (x^T Sigma^-1 x)``, so that ``w^2 x^T Sigma^-1 x = q`` exactly and the Sherman-Morrison
 denominator is the constant ``1 + q``. Stored is the scaled inverse ``P = q Sigma^-1``, which starts at ``I / lam`` in
-every layer and stays in float32's range however deep the layer. With ``u = P x``, ``s = x^T P x``, ``e = y - <theta, x>``
-and the gain ``g = q / (1 + q)``, one observation is
+every layer and stays in float32's range however deep the layer. With ``u = P x``, ``s = x^T P x``,
+``e = y - <theta, x>`` and the gain ``g = q / (1 + q)``, one observation is
 
     P     <- P - (g / s) u u^T          theta <- theta + (g e / s) u          loss <- loss + q g e^2 / s
 
@@ -35,7 +35,7 @@ class Layers(NamedTuple):
     theta_hat: jax.Array  # [capacity, d]
     loss: jax.Array  # [capacity]   the least value of sum w^2 (y - <theta, x>)^2 + q lam |theta|^2
     weight_sum: jax.Array  # [capacity]   sum w^2
-    count: jax.Array  # [capacity]   int32, number of observations
+    count: jax.Array  # type: ignore[assignment]  # [capacity]   int32, number of observations
 
 
 class ArmCache(NamedTuple):
@@ -100,7 +100,8 @@ def transform(matrix: jax.Array, vector: jax.Array) -> jax.Array:
 def _combine(rows: jax.Array, weights: jax.Array) -> jax.Array:
     """``sum_j weights[j] * rows[j]``, written out for short sums.
 
-    XLA keeps a reduction's accumulator in memory order of the summed axis; a chain of multiply-adds it vectorises over the batch.
+    XLA keeps a reduction's accumulator in memory order of the summed axis; a chain of multiply-adds it vectorises
+    over the batch.
     """
     if rows.shape[0] > _UNROLL:
         return jnp.sum(rows * weights, axis=0)
@@ -173,7 +174,7 @@ def _of_layer(values: jax.Array, learns: jax.Array) -> jax.Array:
 
 
 def move_cache(cache: ArmCache, layer: jax.Array, learned: Learned, arms: jax.Array) -> ArmCache:
-    """The cache after ``layer []`` has learned: ``a^T P a - g (a^T u)^2 / s`` and ``<a, theta> + g e (a^T u) / s`` in it."""
+    """The cache after ``layer []`` has learned: ``a^T P a - g (a^T u)^2 / s``, ``<a, theta> + g e (a^T u) / s``."""
     along = inner(arms, learned.direction)
     gain = jnp.where(is_layer(cache.pred.shape[0], layer), learned.gain[None], 0)
     return ArmCache(

@@ -1,8 +1,8 @@
 """One seed, one scan: an algorithm meets an environment.
 
-Keys: the root key and the seed's number give the seed's key; it has a branch for each stream (instance, contexts, noise, algorithm), and
-each branch one key per round, all by ``fold_in``. So every algorithm meets the same arms and the same noise in round k of seed s,
-whatever else runs, and a run can start at any round.
+Keys: the root key and the seed's number give the seed's key; it has a branch for each stream (instance, contexts,
+noise, algorithm), and each branch one key per round, all by ``fold_in``. So every algorithm meets the same arms and
+the same noise in round k of seed s, whatever else runs, and a run can start at any round.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def run(
 
 
 def trace(algorithm: Any, environment: Any, key: jax.Array, *, num_rounds: int, seed: Any = 0) -> Trace:
-    """Play one seed and keep everything, as arrays over rounds; for looking closely, so memory grows with the rounds."""
+    """Play one seed and keep everything, as arrays over rounds: memory grows with them."""
     num_rounds = check_rounds(environment, num_rounds)
     return _trace(algorithm, environment, random.key_words(key), jnp.asarray(seed), num_rounds)
 
@@ -205,8 +205,8 @@ def read(recorders: tuple[Any, ...], carry: Carry) -> dict[str, jax.Array]:
 def play(step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int) -> tuple[Any, dict[str, jax.Array]]:
     """Scan over the rounds; ``reading(carry)`` is stored at each of ``rounds``.
 
-    The store is part of the scan's carry: each round writes the slot of the next recorded round, so that a single loop with a known
-    number of turns serves any spacing (an accelerator then never asks the host whether to go on).
+    The store is part of the scan's carry: each round writes the slot of the next recorded round, so that a single
+    loop with a known number of turns serves any spacing (an accelerator then never asks the host whether to go on).
     """
     rounds = jnp.asarray(rounds, jnp.int32)
     store = jax.tree.map(lambda x: jnp.zeros((rounds.shape[0], *x.shape), x.dtype), jax.eval_shape(reading, carry))

@@ -1,8 +1,9 @@
 """Many seeds and many settings: chunks of a fixed size, over all devices, as one compiled program.
 
-Every (setting, seed) pair is one run. A program call plays ``chunk`` of them; each device plays its share in blocks of ``block`` runs at a time.
-A block is what is vectorised over: small on a CPU, so that its state stays in the cache while all rounds are played, and the whole share on an
-accelerator. The runs are independent, so nothing is communicated.
+Every (setting, seed) pair is one run. A program call plays ``chunk`` of them; each device plays its share in blocks
+of ``block`` runs at a time. A block is what is vectorised over: small on a CPU, so that its state stays in the cache
+while all rounds are played, and the whole share on an accelerator. The runs are independent, so nothing is
+communicated.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from jaxvar.result import SimulationResult
 from jaxvar.sweep import Grid, grid_of
 
 _CPU_BLOCK = 8
-_MAX_CHUNK = {"cpu": 1024}
-_MAX_CHUNK_ACCELERATOR = 16384
+_CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and Ctrl-C is answered
+_CPU_CHUNKS = (128, 4096)  # but at least and at most
+_ACCELERATOR_CHUNK = 16384
 
 
 def simulate(
@@ -52,7 +54,8 @@ def simulate(
       first_seed: number of the first seed.
       records: how many evenly spaced rounds to record, or which rounds; 100 if not given.
       record: recorders, from :mod:`jaxvar.record`.
-      chunk: runs per call of the compiled program, a whole number of blocks per device; chosen if not given. Results agree for
+      chunk: runs per call of the compiled program, a whole number of blocks per device; chosen if not given. Results
+      agree for
         any chunk; to the last bit for equal chunks.
       devices: devices to use; all local ones of the default backend if not given.
       progress: show a progress bar.
@@ -71,14 +74,14 @@ def simulate(
 
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
     total = math.prod(settings) * num_seeds
-    block, chunk = _sizes(total, chunk, devices)
+    block, chunk = _sizes(total, num_rounds, chunk, devices)
     which = np.stack(np.unravel_index(np.arange(total), (*settings, num_seeds))).astype(np.int32)
     which[2] += first_seed
 
     def play(algorithm: Any, ids: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
         out = _program(
-            algorithm, algorithm_values, base_environment, environment_values, random.key_words(key), ids, rounds, record,
-            num_rounds=num_rounds, block=block, mesh=mesh,
+            algorithm, algorithm_values, base_environment, environment_values, random.key_words(key), ids, rounds,
+            record, num_rounds=num_rounds, block=block, mesh=mesh,
         )  # fmt: skip
         return jax.device_get(out)
 
@@ -182,13 +185,15 @@ def _unpack(target: Any) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:
     return (target, {}, ()) if grid is None else (grid.base, dict(grid.values), grid.points)
 
 
-def _sizes(total: int, chunk: Any, devices: list[jax.Device]) -> tuple[int, int]:
+def _sizes(total: int, num_rounds: int, chunk: Any, devices: list[jax.Device]) -> tuple[int, int]:
     """Runs per block and per chunk."""
     on_cpu = devices[0].platform == "cpu"
     if chunk is None:
-        most = _MAX_CHUNK.get(devices[0].platform, _MAX_CHUNK_ACCELERATOR)
+        most = (
+            min(max(_CPU_SEED_ROUNDS // num_rounds, _CPU_CHUNKS[0]), _CPU_CHUNKS[1]) if on_cpu else _ACCELERATOR_CHUNK
+        )
         unit = len(devices) * (_CPU_BLOCK if on_cpu else 1)
-        chunk = min(-(-total // unit) * unit, most // unit * unit)
+        chunk = max(min(-(-total // unit), most // unit), 1) * unit
     chunk = checks.count("chunk", chunk)
     if chunk % len(devices):
         raise ValueError(f"chunk must be a multiple of the {len(devices)} devices, got {chunk}")

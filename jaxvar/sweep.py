@@ -1,7 +1,8 @@
 """Many settings of one algorithm or environment as one object.
 
-``sweep(algo, delta=[0.01, 0.1], beta_scale=[0.1, 1.0])`` has the type of ``algo`` and a leading axis on every leaf, one entry per
-setting of the grid, the last name varying fastest. ``simulate`` runs all of them in one compiled program; ``jax.vmap`` maps over them.
+``sweep(algo, delta=[0.01, 0.1], beta_scale=[0.1, 1.0])`` has the type of ``algo`` and a leading axis on every leaf,
+one entry per setting of the grid, the last name varying fastest. ``simulate`` runs all of them in one compiled
+program; ``jax.vmap`` maps over them.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ class ContractError(AssertionError):
 def check_algorithm(algorithm: Any, *, dim: int, num_arms: int, key: jax.Array | None = None) -> None:
     """Hold a bandit algorithm to the contract of :mod:`jaxvar.algorithms.interface`.
 
-    Checks that it is a pytree; that ``init`` works on abstract values; that ``update`` keeps the state's shapes and types; that actions
-    are indices of arms; that nothing is NaN; that ``jit`` changes nothing; that ``vmap`` over different seeds equals a loop over them; and that
-    new numbers in old shapes do not compile again.
+    Checks that it is a pytree; that ``init`` works on abstract values; that ``update`` keeps the state's shapes and
+    types; that actions are indices of arms; that nothing is NaN; that ``jit`` changes nothing; that ``vmap`` over
+    different seeds equals a loop over them; and that new numbers in old shapes do not compile again.
 
     Args:
       algorithm: one seed's algorithm.
@@ -42,7 +42,7 @@ def check_algorithm(algorithm: Any, *, dim: int, num_arms: int, key: jax.Array |
     _require_methods(algorithm, ("init", "select", "update"))
     abstract = jax.eval_shape(lambda a: a.init(), algorithm)
 
-    traces = []
+    traces: list[None] = []
 
     def play(algorithm: Any, key: jax.Array) -> tuple[Any, jax.Array]:
         traces.append(None)
@@ -73,9 +73,10 @@ def check_algorithm(algorithm: Any, *, dim: int, num_arms: int, key: jax.Array |
 def check_environment(environment: Any, *, key: jax.Array | None = None, num_draws: int = 4096) -> None:
     """Hold a bandit environment to the contract of :mod:`jaxvar.environments.interface`.
 
-    Checks that it is a pytree; shapes; that the same keys give the same round; that arms change by round exactly if ``fixed_arms`` does not
-    say otherwise; that nothing is NaN; that ``jit`` changes nothing and ``vmap`` equals a loop; and that the noise of arm 0 in round 1 has mean zero and
-    the variance that ``noise_var`` states (z-tests on ``num_draws`` draws; a right environment fails with probability below 1e-6).
+    Checks that it is a pytree; shapes; that the same keys give the same round; that arms change by round exactly if
+    ``fixed_arms`` does not say otherwise; that nothing is NaN; that ``jit`` changes nothing and ``vmap`` equals a
+    loop; and that the noise of arm 0 in round 1 has mean zero and the variance that ``noise_var`` states (z-tests on
+    ``num_draws`` draws; a right environment fails with probability below 1e-6).
 
     Args:
       environment: one seed's environment.
@@ -86,7 +87,7 @@ def check_environment(environment: Any, *, key: jax.Array | None = None, num_dra
     _check_pytree(environment)
     _require_methods(environment, ("init", "observe", "pull"))
 
-    traces = []
+    traces: list[None] = []
 
     def play(environment: Any, key: jax.Array) -> tuple[Any, jax.Array]:
         traces.append(None)
@@ -125,7 +126,7 @@ def _check_noise(environment: Any, key: jax.Array, num_draws: int) -> None:
     variance = float(observation.noise_var[0])
     if np.ptp(noise) < 1e-6:  # a replayed or noiseless reward: nothing to test
         return
-    # Each statistic is compared with 5.2 of its own standard errors: two-sided 2e-7, so 4e-7 for the two tests together.
+    # Each statistic is compared with 5.2 of its own standard errors: 2e-7 two-sided, 4e-7 for both tests together.
     limit = 5.2
     mean_error = abs(noise.mean()) / (noise.std() / np.sqrt(num_draws))
     _require(mean_error < limit, f"the noise must have mean zero: {mean_error:.1f} standard errors away")
@@ -172,7 +173,7 @@ def _same_shapes(one: Any, other: Any, rule: str) -> None:
     def shapes(tree: Any) -> Any:
         return jax.tree.map(lambda x: (x.shape, x.dtype), tree)
 
-    _require(jax.tree.structure(one) == jax.tree.structure(other), rule)
+    _require(bool(jax.tree.structure(one) == jax.tree.structure(other)), rule)  # type: ignore[operator]
     _require(jax.tree.leaves(shapes(one)) == jax.tree.leaves(shapes(other)), rule)
 
 

@@ -48,8 +48,8 @@ def ave_ucb(
     r"""AVE-UCB: pull :math:`\arg\max_a \min_l \langle a, \hat\theta_l\rangle + \beta_l \|a\|_{\Sigma_l^{-1}}`.
 
     The pulled arm is learned from in the lowest layer l with :math:`\|a\|_{\Sigma_l^{-1}} \ge 2^{-l}`, with weight
-    :math:`2^{-l} / \|a\|_{\Sigma_l^{-1}}`; where there is none, nothing is learned. A layer that has learned nothing has
-    the index :math:`2 \|a\|_2`.
+    :math:`2^{-l} / \|a\|_{\Sigma_l^{-1}}`; where there is none, nothing is learned. A layer that has learned nothing
+    has the index :math:`2 \|a\|_2`.
 
     Args:
       dim: d, the length of an arm.

@@ -6,10 +6,11 @@ An algorithm is any object with three pure methods, for one seed::
     select(state, arms [num_arms, dim], key, side) -> choice
     update(state, choice, x [dim], reward [], side) -> state
 
-``choice`` needs an ``action``; ``layer`` and ``weight`` are recorded where it has them. ``state`` is any pytree of arrays of
-fixed shapes; where it has a ``status`` (int32, bits of :mod:`jaxvar.status`), the runner reports it. Optional methods:
-``with_fixed_arms(arms)`` returns the algorithm to use when the decision set never changes, ``grow()`` returns one with
-more capacity, to rerun with after ``status.CAPACITY``, and ``confidence(state)`` returns :class:`Confidence`.
+``choice`` needs an ``action``; ``layer`` and ``weight`` are recorded where it has them. ``state`` is any pytree of
+arrays of fixed shapes; where it has a ``status`` (int32, bits of :mod:`jaxvar.status`), the runner reports it.
+Optional methods: ``with_fixed_arms(arms)`` returns the algorithm to use when the decision set never changes,
+``grow()`` returns one with more capacity, to rerun with after ``status.CAPACITY``, and ``confidence(state)`` returns
+:class:`Confidence`.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class LayeredAlgorithm:
 
     def confidence(self, state: LayeredState) -> Confidence:
         """The ellipsoids of all stored layers."""
-        return Confidence(state.layers.loss, ridge.scales(self.capacity, self.dtype), state.beta_hat)
+        return Confidence(state.layers.loss, jnp.asarray(ridge.scales(self.capacity, self.dtype)), state.beta_hat)
 
     def with_fixed_arms(self, arms: jax.Array) -> Self:
         """The same algorithm for arms ``[num_arms, dim]`` that never change: O(N d) a round, the same choices."""

@@ -83,7 +83,7 @@ class Oful:
         return Confidence(state.loss[None], jnp.asarray(self.lam)[None], _radius(self, state)[None])
 
     def with_fixed_arms(self, arms: jax.Array) -> Oful:
-        """The same algorithm for a decision set ``[num_arms, dim]`` that never changes: O(N d) a round, same choices."""
+        """The same algorithm for arms ``[num_arms, dim]`` that never change: O(N d) a round, the same choices."""
         chex.assert_shape(arms, (None, self.dim))
         return dataclasses.replace(self, fixed_arms=arms)
 

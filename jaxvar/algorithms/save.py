@@ -58,8 +58,8 @@ def save(
     r"""SAVE with the theorem's :math:`\alpha = 1/(R K^{3/2})`, :math:`L = \lceil\log_2 1/\alpha\rceil` and radius.
 
     In layer l, while no active arm has :math:`\|a\|_{\Sigma_l^{-1}} > 2^{-l}`, arms whose estimate is more than
-    :math:`2 \cdot 2^{-l} \beta_l` below the best are dropped and the next layer is asked. An arm that is too uncertain is
-    pulled, and layer l learns from it with weight :math:`w = 2^{-l} / \|a\|_{\Sigma_l^{-1}}`.
+    :math:`2 \cdot 2^{-l} \beta_l` below the best are dropped and the next layer is asked. An arm that is too
+    uncertain is pulled, and layer l learns from it with weight :math:`w = 2^{-l} / \|a\|_{\Sigma_l^{-1}}`.
 
     Args:
       dim: d, the length of an arm.

@@ -1,8 +1,9 @@
 """SAVE where the decision set never changes: the same choices from one layer at a time.
 
-A layer is passed once every active arm's width is at most 2^-l. Only its own observations change a layer, and a passed layer takes none: it is passed
-in every later round too, with the same arms surviving it. So a round can begin where the last one ended, and only the current layer's inverse is
-needed, together with the widths and estimates of all arms in it (O(N d) per round).
+A layer is passed once every active arm's width is at most 2^-l. Only its own observations change a layer, and a
+passed layer takes none: it is passed in every later round too, with the same arms surviving it. So a round can begin
+where the last one ended, and only the current layer's inverse is needed, together with the widths and estimates of
+all arms in it (O(N d) per round).
 """
 
 from __future__ import annotations

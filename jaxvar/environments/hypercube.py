@@ -52,7 +52,7 @@ class HypercubeBandit:
 
     @property
     def lower_bound(self) -> Any:
-        """``d s sqrt(n) / (8 sqrt 6)``, n the active rounds: below the expected regret of any algorithm where the gap multiplier is 1."""
+        """``d s sqrt(n) / (8 sqrt 6)``, n the active rounds: a bound on every expected regret at gap multiplier 1."""
         return self.cube_dim * self.level * self.active_rounds**0.5 / (8 * math.sqrt(6))
 
     @property
@@ -78,19 +78,21 @@ class HypercubeBandit:
 def hypercube_bandit(
     cube_dim: int, num_rounds: int, *, level: Any = 1.0, gap_multiplier: Any = 1.0, budget: Any = None
 ) -> HypercubeBandit:
-    r"""Rewards :math:`s \cdot \mathrm{Bernoulli}(1/3 + \langle\mu, a\rangle)`, :math:`a \in \{-1,1\}^d`, :math:`\mu` uniform on
-    :math:`\{-\Delta,\Delta\}^d`.
+    r"""Rewards :math:`s \cdot \mathrm{Bernoulli}(1/3 + \langle\mu, a\rangle)` on the corners of a cube.
 
-    As a linear bandit the arm is :math:`(s, s a)` and :math:`\theta^* = (1/3, \mu)`, so the dimension is d + 1. With
+    The arms are all of :math:`\{-1,1\}^d` and :math:`\mu` is uniform on :math:`\{-\Delta,\Delta\}^d`. As a linear
+    bandit the arm is :math:`(s, s a)` and :math:`\theta^* = (1/3, \mu)`, so the dimension is d + 1. With
     :math:`\Delta = g / \sqrt{96 n}`, n the active rounds, and g = 1, every algorithm has an expected regret of at least
-    :math:`d s \sqrt n / (8\sqrt 6)`, and uniform play exactly twice that: use a gap multiplier g of 5 to 20 to compare algorithms.
+    :math:`d s \sqrt n / (8\sqrt 6)`, and uniform play exactly twice that: use a gap multiplier g of 5 to 20 to compare
+    algorithms.
 
     Args:
       cube_dim: d.
       num_rounds: K, rounds that will be played.
       level: s, the size of a reward; the variance is about ``2 s^2 / 9``.
       gap_multiplier: g; ``d g Delta`` must be at most 1/3.
-      budget: Lambda; only the first ``floor(Lambda / s^2)`` rounds are active, the decision set is {0} in the others, so that the
+      budget: Lambda; only the first ``floor(Lambda / s^2)`` rounds are active, the decision set is {0} in the others,
+      so that the
         total variance stays below the budget whatever s is.
 
     Returns:
@@ -98,7 +100,7 @@ def hypercube_bandit(
 
     References:
       Zhou, Gu, Szepesvari (2021), Lemma C.8; He, Gu (2025), Lemma 4.3.
-    """  # noqa: D205
+    """
     cube_dim = checks.count("cube_dim", cube_dim, high=16)
     num_rounds = checks.count("num_rounds", num_rounds)
     checks.positive("level", level)

@@ -6,9 +6,10 @@ An environment is any object with three pure methods, for one seed and one round
     observe(instance, round, key) -> observation            the decision set of the round
     pull(instance, observation, action, round, key) -> reward
 
-``observation`` needs ``arms [num_arms, dim]``, ``mean [num_arms]`` and ``noise_var [num_arms]``. The keys of different rounds, and
-of ``observe`` and ``pull``, are independent, and the same for every algorithm. Optional attributes: ``fixed_arms`` (true if the arms
-never change: ``instance.arms`` are then handed to the algorithm once) and ``max_rounds``.
+``observation`` needs ``arms [num_arms, dim]``, ``mean [num_arms]`` and ``noise_var [num_arms]``. The keys of
+different rounds, and of ``observe`` and ``pull``, are independent, and the same for every algorithm. Optional
+attributes: ``fixed_arms`` (true if the arms never change: ``instance.arms`` are then handed to the algorithm once)
+and ``max_rounds``.
 """
 
 from __future__ import annotations

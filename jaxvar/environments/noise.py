@@ -1,7 +1,8 @@
 """Noise with an exact conditional variance and a hard bound.
 
-A family has ``draw(word, std, mean)``, the noise from one random word, ``variance(std, mean)``, its exact variance, and ``bound``, the R
-with ``|noise| <= R``. ``std`` comes from a schedule (:mod:`jaxvar.environments.schedules`); a number stands for a constant one.
+A family has ``draw(word, std, mean)``, the noise from one random word, ``variance(std, mean)``, its exact variance,
+and ``bound``, the R with ``|noise| <= R``. ``std`` comes from a schedule (:mod:`jaxvar.environments.schedules`); a
+number stands for a constant one.
 """
 
 from __future__ import annotations
@@ -142,18 +143,18 @@ def uniform(std: Any) -> Uniform:
 
 
 def sparse(std: Any, bound: Any = 1.0) -> Sparse:
-    """``+bound`` or ``-bound`` with probability ``std^2 / (2 bound^2)`` each, else 0: the largest kurtosis for its variance."""
+    """``+bound`` or ``-bound`` with probability ``std^2 / (2 bound^2)`` each, else 0: the heaviest tails allowed."""
     schedule = _schedule(std)
     return Sparse(schedule=schedule, bound=_bound(bound, schedule.largest, "the largest std"))
 
 
 def clipped_gaussian(std: Any, bound: Any = 1.0) -> ClippedGaussian:
-    """A Gaussian of standard deviation ``std`` before it is cut to ``[-bound, bound]``; its variance after that is exact."""
+    """A Gaussian of standard deviation ``std`` cut to ``[-bound, bound]``; its stated variance is that after it."""
     return ClippedGaussian(schedule=_schedule(std), bound=_bound(bound, 0.0, "0"))
 
 
 def bernoulli(scale: Any = 1.0) -> Bernoulli:
-    """Rewards ``scale * Bernoulli(mean / scale)``: the variance depends on the arm. Means must lie in ``[0, scale]``."""
+    """Rewards ``scale * Bernoulli(mean / scale)``, for means in ``[0, scale]``: the variance depends on the arm."""
     return Bernoulli(schedule=schedules.constant(0.0), scale=leaf(checks.positive("scale", scale)))
 
 

@@ -1,7 +1,8 @@
 """How noisy a round is: the noise family's standard deviation by round and by arm.
 
-A schedule has ``at(round)``, what follows from the round alone, and ``levels(level, arms, word)``, the standard deviation of each arm
-``[num_arms]`` from that, from the arms and from one random word of the round. ``largest`` bounds it.
+A schedule has ``at(round)``, what follows from the round alone, and ``levels(level, arms, word)``, the standard
+deviation of each arm ``[num_arms]`` from that, from the arms and from one random word of the round. ``largest``
+bounds it.
 """
 
 from __future__ import annotations

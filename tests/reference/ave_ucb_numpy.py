@@ -1,7 +1,7 @@
 """AVE-UCB: the paper's Algorithm 2 specialised to one decision per episode, i.e. to a linear bandit.
 
-Layers, weights and radii are those of SAVE (Algorithm 1, lines 1, 2, 14, 15 and 19); arms are chosen by the smallest
-of the layers' upper bounds, and nothing is eliminated.
+Layers, weights and radii are those of SAVE (Algorithm 1, lines 1, 2, 15, 17, 18 and 19); arms are chosen by the
+smallest of the layers' upper bounds, and nothing is eliminated. Line numbers are the paper's own labels.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from .ties_numpy import argmax_with_ties
 def upper_bounds(layers: list[Layer], arms: np.ndarray, cap: float | None) -> np.ndarray:
     """index_a = min{cap, min_l [<a, theta_l> + beta_l ||a||_{Sigma_l^-1}]} for every row a of arms [N, d].
 
-    Line 8 of Algorithm 2 with phi_V = a and no known reward.
+    Line 7 of Algorithm 2 with phi_V = a and no known reward.
     """
     index = np.full(arms.shape[0], np.inf)
     for state in layers:
@@ -42,7 +42,7 @@ def run_ave_ucb(
     arms: np.ndarray,
     means: np.ndarray,
     noise: np.ndarray,
-    priority: np.ndarray,
+    uniform: np.ndarray,
     *,
     horizon: float,
     noise_bound: float,
@@ -63,7 +63,7 @@ def run_ave_ucb(
         arms: [K, N, d] decision sets.
         means: [K, N] mean rewards.
         noise: [K], or [K, N] of which the entry of the arm played is used.
-        priority: [K, N] numbers that stand for the random draws.
+        uniform: [K] numbers in (0, 1), the random draws.
         horizon: the K of the theorem, in alpha only.
         noise_bound: R.
         delta: failure probability.
@@ -85,8 +85,8 @@ def run_ave_ucb(
     record = Recorder(num_rounds, dim)
     everything = np.ones(num_arms, dtype=bool)
     for row in range(num_rounds):
-        index = upper_bounds(layers, arms[row], cap)  # Algorithm 2, line 8
-        action, gap = argmax_with_ties(index, everything, priority[row], ties, tie_tolerance)  # Line 9
+        index = upper_bounds(layers, arms[row], cap)  # Algorithm 2, line 7
+        action, gap = argmax_with_ties(index, everything, uniform[row], ties, tie_tolerance)
         layer, weight, margin = learning_layer(layers, arms[row, action])  # Lines 14, 15, 17
         past.x[row] = arms[row, action]
         past.weight[row] = weight

@@ -46,7 +46,7 @@ def run_oful(
     arms: np.ndarray,
     means: np.ndarray,
     noise: np.ndarray,
-    priority: np.ndarray,
+    uniform: np.ndarray,
     *,
     noise_bound: float,
     delta: float,
@@ -68,7 +68,7 @@ def run_oful(
         arms: [K, N, d] decision sets.
         means: [K, N] mean rewards.
         noise: [K], or [K, N] of which the entry of the arm played is used.
-        priority: [K, N] numbers that stand for the random draws.
+        uniform: [K] numbers in (0, 1), the random draws.
         noise_bound: R, the sub-Gaussian scale.
         delta: failure probability.
         lam: ridge.
@@ -109,7 +109,7 @@ def run_oful(
         inverse = np.linalg.inv(V)
         width = np.sqrt(np.sum((arms[row] @ inverse) * arms[row], axis=1))
         upper = arms[row] @ theta + beta * width
-        action[row], margin[row] = argmax_with_ties(upper, everything, priority[row], ties, tie_tolerance)
+        action[row], margin[row] = argmax_with_ties(upper, everything, uniform[row], ties, tie_tolerance)
         x[row] = arms[row, action[row]]
         reward[row] = means[row, action[row]] + drawn_noise(noise, row, action[row])
         seen, rewards = x[: row + 1], reward[: row + 1]

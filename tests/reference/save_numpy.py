@@ -3,8 +3,9 @@
 Zhao, He, Zhou, Zhang, Gu (2023), "Variance-Dependent Regret Bounds for Linear Bandits and Reinforcement Learning:
 Adaptivity and Computational Efficiency".
 
-Line numbers in comments are those printed beside Algorithm 1: 7-9 nothing left to learn, 10-11 elimination, 12-15
-exploration, 19 the estimators. Rounds k and layers l are counted from 1 as there; arrays over rounds start at 0.
+Line numbers are the paper's own labels, as in jaxvar/algorithms/save.py (``alg1:line:12`` is the elimination, 14 the
+exploration, 15 the weight, 17-18 the estimators); those without a label are numbered to fit. Rounds k and layers l are
+counted from 1 as there; arrays over rounds start at 0.
 """
 
 import math
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .radius_numpy import confidence_radius, initial_radius
-from .ties_numpy import argmax_with_ties, largest_priority
+from .ties_numpy import argmax_with_ties, by_rank
 
 
 class Run(NamedTuple):
@@ -32,6 +33,7 @@ class Run(NamedTuple):
     beta_after: np.ndarray | None = None  # [K] radius of the layer that learned, after the round; nan if none did
     theta_after: np.ndarray | None = None  # [K, d] likewise
     emp_after: np.ndarray | None = None  # [K] likewise
+    num_active: np.ndarray | None = None  # [K] int, SAVE: arms not eliminated where the round ended
 
 
 class Past(NamedTuple):
@@ -75,7 +77,7 @@ class Layer:
         num_layers: int,
         constants: dict[str, float],
     ) -> None:
-        """Lines 15 and 19: add round k = row + 1 to Psi_l, sum again, and set the radius for the next round."""
+        """Lines 17-19: add round k = row + 1 to Psi_l, sum again, and set the radius for the next round."""
         self.psi.append(row)
         x, weight, reward = past.x[self.psi], past.weight[self.psi], past.reward[self.psi]
         squared = weight**2
@@ -105,32 +107,33 @@ def layer_count(alpha: float) -> int:
 def select_arm(
     layers: list[Layer],
     arms: np.ndarray,
-    priority: np.ndarray,
+    uniform: float,
     alpha: float,
     explore: str,
     ties: str,
     tie_tolerance: float,
-) -> tuple[int, int, float, float]:
-    """Lines 5 to 18: descend the layers until an arm is specified.
+) -> tuple[int, int, float, float, int]:
+    """Lines 5 to 16: descend the layers until an arm is specified.
 
     Returns:
-        The arm's index, the layer that learns (0 if none), its weight (0 if none), and the margin.
+        The arm's index, the layer that learns (0 if none), its weight (0 if none), the margin, and how many arms
+        were still active.
     """
     active = np.ones(arms.shape[0], dtype=bool)  # Line 5
     margin = np.inf
-    for state in layers:  # Lines 6 and 17
+    for state in layers:  # Lines 6 and 16
         bar = 2.0**-state.layer
         width = state.widths(arms)
         mean = arms @ state.theta
         upper = mean + state.beta * width
 
-        # Lines 7-9. "All widths at most alpha" turns on the largest one.
+        # Lines 7-10. "All widths at most alpha" turns on the largest one.
         margin = min(margin, abs(np.max(width[active]) - alpha))
         if np.all(width[active] <= alpha):
-            action, gap = argmax_with_ties(upper, active, priority, ties, tie_tolerance)
-            return action, 0, 0.0, min(margin, gap)
+            action, gap = argmax_with_ties(upper, active, uniform, ties, tie_tolerance)
+            return action, 0, 0.0, min(margin, gap), int(np.sum(active))
 
-        # Lines 10-11. The best arm is kept whatever the rounding.
+        # Lines 11-12. The best arm is kept whatever the rounding.
         if np.all(width[active] <= bar):
             margin = min(margin, abs(np.max(width[active]) - bar))
             best = int(np.flatnonzero(active)[np.argmax(mean[active])])
@@ -141,20 +144,20 @@ def select_arm(
                 active[a] = mean[a] >= threshold
             continue
 
-        # Lines 12-13. Which arms may be explored turns on every active width.
+        # Lines 13-14. Which arms may be explored turns on every active width.
         margin = min(margin, np.min(np.abs(width[active] - bar)))
         uncertain = active & (width > bar)
         if explore == "widest":
-            action, gap = argmax_with_ties(width, uncertain, priority, ties, tie_tolerance)
+            action, gap = argmax_with_ties(width, uncertain, uniform, ties, tie_tolerance)
         elif explore == "optimistic":
-            action, gap = argmax_with_ties(upper, uncertain, priority, ties, tie_tolerance)
+            action, gap = argmax_with_ties(upper, uncertain, uniform, ties, tie_tolerance)
         elif explore == "first":
             action, gap = int(np.flatnonzero(uncertain)[0]), np.inf
         elif explore == "random":
-            action, gap = largest_priority([int(a) for a in np.flatnonzero(uncertain)], priority), np.inf
+            action, gap = by_rank([int(a) for a in np.flatnonzero(uncertain)], uniform), np.inf
         else:
             raise ValueError(f"explore must be 'widest', 'first', 'random' or 'optimistic', got {explore!r}")
-        return action, state.layer, bar / width[action], min(margin, gap)  # Line 14
+        return action, state.layer, bar / width[action], min(margin, gap), int(np.sum(active))  # Line 15
     raise ValueError(f"every layer was passed: 2^-L = {2.0 ** -len(layers)} must be at most alpha = {alpha}")
 
 
@@ -162,7 +165,7 @@ def run_save(
     arms: np.ndarray,
     means: np.ndarray,
     noise: np.ndarray,
-    priority: np.ndarray,
+    uniform: np.ndarray,
     *,
     horizon: float,
     noise_bound: float,
@@ -181,14 +184,14 @@ def run_save(
         arms: [K, N, d] decision sets.
         means: [K, N] mean rewards.
         noise: [K], or [K, N] of which the entry of the arm played is used.
-        priority: [K, N] numbers that stand for the random draws.
+        uniform: [K] numbers in (0, 1), the random draws.
         horizon: the K of the theorem, in alpha only.
         noise_bound: R.
         delta: failure probability.
         constants: of the radius, see `radius_numpy`.
         alpha: 1 / (R horizon^1.5) unless given.
         num_layers: L, ceil(log2(1 / alpha)) unless given.
-        explore: which uncertain arm line 13 plays: "widest", "first", "random" or "optimistic".
+        explore: which uncertain arm line 14 plays: "widest", "first", "random" or "optimistic".
         ties: "lowest" or "random", in every argmax.
         tie_tolerance: see `ties_numpy`.
         return_history: also return radius, estimate and variance sum of the layer that learned, round by round.
@@ -201,18 +204,19 @@ def run_save(
     layers = [Layer(layer, dim, constants) for layer in range(1, num_layers + 1)]  # Line 2
     past = Past(np.zeros((num_rounds, dim)), np.zeros(num_rounds), np.zeros(num_rounds))
     record = Recorder(num_rounds, dim)
+    num_active = np.zeros(num_rounds, dtype=int)
     for row in range(num_rounds):  # Lines 3 and 4
-        action, layer, weight, margin = select_arm(
-            layers, arms[row], priority[row], alpha, explore, ties, tie_tolerance
+        action, layer, weight, margin, num_active[row] = select_arm(
+            layers, arms[row], uniform[row], alpha, explore, ties, tie_tolerance
         )
         past.x[row] = arms[row, action]
         past.weight[row] = weight
         past.reward[row] = means[row, action] + drawn_noise(noise, row, action)
         learned = layers[layer - 1] if layer else None
-        if learned is not None:  # Line 19; line 20, other layers stay as they are
+        if learned is not None:  # Lines 17-18; other layers stay as they are
             learned.learn(row, past, noise_bound, delta, num_layers, constants)
         record.add(row, action, margin, learned)
-    return record.finish(past, layers, return_history)
+    return record.finish(past, layers, return_history)._replace(num_active=num_active)
 
 
 def drawn_noise(noise: np.ndarray, row: int, action: int) -> float:

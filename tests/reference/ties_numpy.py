@@ -6,7 +6,7 @@ import numpy as np
 def argmax_with_ties(
     values: np.ndarray,
     allowed: np.ndarray,
-    priority: np.ndarray,
+    uniform: float,
     ties: str = "lowest",
     tie_tolerance: float = 1e-9,
 ) -> tuple[int, float]:
@@ -19,8 +19,8 @@ def argmax_with_ties(
     Args:
         values: [N] what is maximised.
         allowed: [N] bool, at least one true.
-        priority: [N] numbers that stand for the random draw.
-        ties: "lowest" takes the lowest candidate index, "random" the candidate of largest priority.
+        uniform: u in (0, 1), the random draw.
+        ties: "lowest" takes the lowest candidate index, "random" the one of rank floor(u n) among n.
         tie_tolerance: relative to max(1, |best|).
 
     Returns:
@@ -41,14 +41,10 @@ def argmax_with_ties(
     if ties == "lowest":
         return candidates[0], float(margin)
     if ties == "random":
-        return largest_priority(candidates, priority), float(margin)
+        return by_rank(candidates, uniform), float(margin)
     raise ValueError(f"ties must be 'lowest' or 'random', got {ties!r}")
 
 
-def largest_priority(candidates: list[int], priority: np.ndarray) -> int:
-    """A random choice among the candidates: the one with the largest priority."""
-    chosen = candidates[0]
-    for i in candidates:
-        if priority[i] > priority[chosen]:
-            chosen = i
-    return chosen
+def by_rank(candidates: list[int], uniform: float) -> int:
+    """A random choice among n candidates in ascending order: the one of rank floor(u n), in single precision."""
+    return candidates[int(np.float32(uniform) * np.float32(len(candidates)))]

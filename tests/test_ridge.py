@@ -1,0 +1,224 @@
+"""The identities on which one layer's recursion rests, against explicit sums and inverses."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jaxvar import ridge
+
+CAPACITY = 5
+NUM_OBSERVED = 80
+
+fixed_profile = settings(
+    derandomize=True, deadline=None, max_examples=25, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+class Data(NamedTuple):
+    """Observations of a stack of layers."""
+
+    layer: np.ndarray  # [n]   0 where none learns
+    x: np.ndarray  # [n, d]
+    reward: np.ndarray  # [n]
+    lam: float
+
+
+@st.composite
+def data(draw: Any, noise: float | None = None) -> Data:
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dim = draw(st.sampled_from([1, 2, 5]))
+    size = draw(st.sampled_from([0.0, 0.1, 1.0])) if noise is None else noise
+    x = rng.normal(size=(NUM_OBSERVED, dim))
+    x *= rng.uniform(0.05, 1.0, size=(NUM_OBSERVED, 1)) / np.linalg.norm(x, axis=1, keepdims=True)
+    theta = rng.normal(size=dim)
+    reward = x @ theta / np.linalg.norm(theta) + size * rng.uniform(-1, 1, size=NUM_OBSERVED)
+    layer = rng.integers(0, CAPACITY + 1, size=NUM_OBSERVED).astype(np.int32)
+    return Data(layer, x, reward, draw(st.sampled_from([0.2, 1.0, 4.0])))
+
+
+@jax.jit
+def _learn_all(layer: jax.Array, x: jax.Array, reward: jax.Array, lam: jax.Array, arms: jax.Array) -> Any:
+    layers = ridge.init_layers(x.shape[1], CAPACITY, lam, x.dtype)
+
+    def step(carry: Any, observation: Any) -> Any:
+        layers, cache = carry
+        layers, learned = ridge.observe(layers, *observation, lam)
+        return (layers, ridge.move_cache(cache, observation[0], learned, arms)), learned
+
+    return jax.lax.scan(step, (layers, ridge.init_cache(layers, arms)), (layer, x, reward))
+
+
+def learn_all(data: Data, arms: np.ndarray | None = None) -> tuple[ridge.Layers, ridge.ArmCache, ridge.Learned]:
+    arms = data.x[:7] if arms is None else arms
+    (layers, cache), learned = _learn_all(data.layer, data.x, data.reward, data.lam, arms)
+    return jax.tree.map(np.asarray, (layers, cache, learned))
+
+
+class Explicit(NamedTuple):
+    """One layer by its definition: sums over what it has learned from, each weight from an explicit inverse."""
+
+    sigma: np.ndarray
+    theta: np.ndarray
+    weight2: np.ndarray  # [n_l]
+    x: np.ndarray
+    reward: np.ndarray
+
+
+def explicit(data: Data, layer: int) -> Explicit:
+    q = 4.0**-layer
+    x, reward = data.x[data.layer == layer], data.reward[data.layer == layer]
+    sigma, weights = q * data.lam * np.eye(x.shape[1]), []
+    for row in x:
+        weights.append(q / (row @ np.linalg.solve(sigma, row)))
+        sigma = sigma + weights[-1] * np.outer(row, row)
+    weight2 = np.array(weights)
+    theta = np.linalg.solve(sigma, np.sum((weight2 * reward)[:, None] * x, axis=0))
+    return Explicit(sigma, theta, weight2, x, reward)
+
+
+@fixed_profile
+@given(data())
+def test_weight_makes_the_gain_constant(data: Data) -> None:
+    """Fails if the weight is not the one with w^2 x' Sigma^-1 x = 4^-l, on which the constant 1 + q rests."""
+    _, _, learned = learn_all(data)
+    learns = data.layer > 0
+    q = 4.0 ** -data.layer[learns]
+    weight2 = q * (1 + q) * learned.gain[learns]
+    np.testing.assert_allclose(weight2 * learned.scaled_width2[learns] / q, q, rtol=1e-12)
+    for layer in range(1, CAPACITY + 1):
+        theirs = explicit(data, layer).weight2
+        np.testing.assert_allclose(weight2[data.layer[learns] == layer], theirs, rtol=1e-9)
+
+
+@fixed_profile
+@given(data())
+def test_state_equals_the_explicit_sums(data: Data) -> None:
+    """Fails if inverse, estimate, weight sum, count or determinant departs from its definition in any layer."""
+    layers, _, _ = learn_all(data)
+    log_det = np.asarray(ridge.log_det(layers, data.lam))
+    for i in range(CAPACITY):
+        q, theirs = 4.0 ** -(i + 1), explicit(data, i + 1)
+        inverse = q * np.linalg.inv(theirs.sigma)
+        size = np.linalg.norm(inverse)
+        np.testing.assert_allclose(layers.scaled_inv[i], inverse, atol=1e-10 * size)
+        np.testing.assert_allclose(layers.scaled_inv[i], layers.scaled_inv[i].T, atol=1e-14 * size)
+        assert np.all(np.linalg.eigvalsh(layers.scaled_inv[i]) > 0)
+        np.testing.assert_allclose(layers.theta_hat[i], theirs.theta, atol=1e-10)
+        np.testing.assert_allclose(layers.weight_sum[i], np.sum(theirs.weight2), rtol=1e-10)
+        np.testing.assert_allclose(log_det[i], np.linalg.slogdet(theirs.sigma)[1], rtol=1e-11, atol=1e-11)
+        assert layers.count[i] == len(theirs.weight2)
+
+
+def explicit_variance(theirs: Explicit) -> float:
+    """The sum under the current estimate, in extended precision."""
+    residual = theirs.reward.astype(np.longdouble) - theirs.x.astype(np.longdouble) @ theirs.theta
+    return float(np.sum(theirs.weight2 * residual**2))
+
+
+@fixed_profile
+@given(data())
+def test_variance_sum_is_the_one_under_the_current_estimate(data: Data) -> None:
+    """Fails if the sum is taken under the estimates of the past, or if q lam |theta|^2 is not taken off the loss."""
+    layers, _, learned = learn_all(data)
+    variance = np.asarray(ridge.empirical_variance(layers, data.lam))
+    for i in range(CAPACITY):
+        theirs = explicit(data, i + 1)
+        np.testing.assert_allclose(variance[i], explicit_variance(theirs), rtol=1e-9, atol=1e-14)
+        last = np.flatnonzero(data.layer == i + 1)
+        if len(last):
+            np.testing.assert_allclose(learned.variance_sum[last[-1]], variance[i], rtol=1e-12, atol=1e-16)
+
+
+@functools.partial(jax.jit, static_argnames="dim")
+def _fill(q: jax.Array, x: jax.Array, reward: jax.Array, lam: jax.Array, *, dim: int) -> Any:
+    """One layer that learns, as in the algorithms, only where the width is above 2^-l: its state, and each w^2."""
+    layer = ridge.Layers(*(v[0] for v in ridge.init_layers(dim, 1, lam, x.dtype)))
+
+    def step(layer: Any, observation: Any) -> Any:
+        x, reward = observation
+        wide = ridge.quadratic(x[None], layer.scaled_inv)[0] > q * q
+        layer, learned = ridge.learn(layer, jnp.where(wide, q, 0.0), x, reward, lam)
+        return layer, q * (1 + q) * learned.gain
+
+    return jax.lax.scan(step, layer, (x, reward))
+
+
+def fill(level: int, dim: int, lam: float, noise: float, num: int, seed: int) -> tuple[Any, np.ndarray, Any, Any]:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(num, dim))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    reward = x @ np.full(dim, dim**-0.5) + noise * rng.choice([-1.0, 1.0], size=num)
+    layer, weight2 = jax.tree.map(np.asarray, _fill(4.0**-level, x, reward, lam, dim=dim))
+    return layer, weight2, x, reward
+
+
+def variance_errors(level: int, lam: float, num: int, seed: int) -> tuple[float, float]:
+    """Relative errors of the variance sum of a filled layer with noise 1e-8: from the loss, and by expansion."""
+    layer, weight2, x, reward = fill(level, 2, lam, 1e-8, num, seed)
+    theta = layer.theta_hat
+    ours = layer.loss - 4.0**-level * lam * np.sum(theta * theta)
+    residual = reward.astype(np.longdouble) - x.astype(np.longdouble) @ theta.astype(np.longdouble)
+    true = float(np.sum(weight2 * residual**2))
+    gram, moment = (weight2[:, None] * x).T @ x, np.sum((weight2 * reward)[:, None] * x, axis=0)
+    expansion = np.sum(weight2 * reward**2) - 2 * theta @ moment + theta @ gram @ theta
+    return abs(ours - true) / true, abs(expansion - true) / true
+
+
+@pytest.mark.parametrize("lam", [0.5, 1.0, 2.0])
+def test_variance_sum_keeps_its_digits_where_the_expansion_loses_them(lam: float) -> None:
+    """Fails if the sum is formed as S_rr - 2 theta'b + theta'(sum w^2 x x')theta, all large and nearly equal.
+
+    A filled layer has width^2 down by 16^l. With little noise the sum is then about 16^-l of the loss but 256^-l of
+    S_rr, and as much is lost in the difference: at l = 6, eight digits of sixteen against all of them.
+    """
+    ours, _ = np.transpose([variance_errors(3, lam, 2000, seed) for seed in range(5)])
+    assert ours.max() < 1e-9
+    ours, expansion = np.transpose([variance_errors(6, lam, 150_000, seed) for seed in range(5)])
+    assert ours.max() < 1e-5
+    assert np.median(expansion) > 0.05
+
+
+@fixed_profile
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.5, 1.0, 2.0]), st.sampled_from([1, 2, 5]))
+def test_a_layer_takes_no_more_than_its_bound(seed: int, lam: float, dim: int) -> None:
+    """Fails if weights exceed 1 or the count is wrong: n log(1 + q) <= d log(1 + n / (d q lam)) for unit arms."""
+    for level in (1, 2, 3):
+        layer, weight2, _, _ = fill(level, dim, lam, 0.1, 8000, seed)
+        q, count = 4.0**-level, int(layer.count)
+        assert count == np.sum(weight2 > 0)
+        assert np.all(weight2 <= 1 + 1e-12)
+        assert 0 < count <= dim * np.log1p(count / (q * dim * lam)) / np.log1p(q)
+        # The bound is not idle: the layer has been filled, which takes d log(1 / q^2) / log(1 + q) at lam = 1.
+        assert count >= 0.5 * dim * np.log(1 / (q * q * lam)) / np.log1p(q)
+
+
+@fixed_profile
+@given(data(), st.integers(0, 2**32 - 1))
+def test_cache_equals_fresh_measurements(data: Data, seed: int) -> None:
+    """Fails if the cache moves another layer than the one that learned, or with another gain or error."""
+    arms = np.random.default_rng(seed).normal(size=(7, data.x.shape[1]))
+    layers, cache, _ = learn_all(data, arms)
+    for i in range(CAPACITY):
+        width2, pred = ridge.measure(layers, i, arms)
+        np.testing.assert_allclose(cache.scaled_width2[i], width2, rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(cache.pred[i], pred, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(width2, np.einsum("nd,de,ne->n", arms, layers.scaled_inv[i], arms), rtol=1e-10)
+        np.testing.assert_allclose(pred, arms @ layers.theta_hat[i], rtol=1e-10, atol=1e-13)
+
+
+@fixed_profile
+@given(data(), st.integers(0, CAPACITY))
+def test_only_the_named_layer_learns(data: Data, layer: int) -> None:
+    """Fails if layer 0 (none) changes anything, or if a masked step leaks into another layer by one bit."""
+    layers, _, _ = learn_all(data)
+    after, learned = ridge.observe(layers, jnp.int32(layer), data.x[0], jnp.asarray(data.reward[0]), data.lam)
+    for old, new in zip(layers, after, strict=True):
+        for i in range(CAPACITY):
+            assert np.array_equal(old[i], new[i]) == (i + 1 != layer), (i, layer)
+    assert (float(learned.gain) > 0) == (layer > 0)
