@@ -94,3 +94,8 @@ def check(levels: Any, dtype: Any, num_rounds: int) -> Drift:
     assert np.all(drift.smallest > 0)
     assert np.all(drift.error < bound(drift, dtype))
     return drift
+
+
+def test_drift_is_small_in_float64() -> None:
+    """Fails if the gain, the direction or the weight is off by as little as the rounding of thousands of steps."""
+    check(range(1, 9), np.float64, 20_000)

@@ -10,29 +10,18 @@ length of the tuple `axes`, which the compiler knows, so that loops over feature
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
-from numpy.typing import NDArray
+
+from jaxvar.bench.numba_random import Array, Bits, fast, noise, normals
 
 CAPACITY = 8  # stored layers; a seed that needs more is an error
 TOLERANCE = 1e-9  # relative distance from the best value that still counts as a tie
 UNROLLED = 12  # largest dimension whose quadratic form the compiler unrolls completely
-TABLE = 1024  # layers of the ziggurat
-TAIL = 4.038849846109505  # where its tail begins: gives every layer the same area
 
-Array = NDArray[np.float64]
-Bits = NDArray[np.uint64]
 Axes = tuple[int, ...]
-F = TypeVar("F", bound=Callable[..., Any])
-
-_U = np.uint64
-
-
-def _fast(function: F) -> F:
-    """Compile; no NaN occurs, so the flags only permit another order of summation and fused products."""
-    return cast(F, njit(fastmath={"reassoc", "contract", "nsz", "nnan"}, error_model="numpy")(function))
 
 
 class Setting(NamedTuple):
@@ -70,72 +59,7 @@ class Arms(NamedTuple):
     mean: Array  # [arms]
 
 
-def _ziggurat() -> tuple[Array, Array]:
-    """Edges of the ziggurat's layers, widest first, and exp(-x^2 / 2) at them."""
-    area = TAIL * math.exp(-0.5 * TAIL**2) + math.sqrt(math.pi / 2) * math.erfc(TAIL / math.sqrt(2))
-    edges = np.zeros(TABLE + 1)
-    edges[0], edges[1] = area * math.exp(0.5 * TAIL**2), TAIL
-    for i in range(2, TABLE):
-        edges[i] = math.sqrt(-2 * math.log(area / edges[i - 1] + math.exp(-0.5 * edges[i - 1] ** 2)))
-    return edges, np.exp(-0.5 * edges**2)
-
-
-_EDGE, _DENSITY = _ziggurat()
-_INNER, _STEP = _EDGE[1:].copy(), _EDGE[:-1] * 2.0**-52
-
-
-@_fast
-def _rotate(bits: np.uint64, by: np.uint64) -> np.uint64:
-    return (bits << by) | (bits >> (_U(64) - by))
-
-
-@_fast
-def _next(s0: np.uint64, s1: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """One step of xoroshiro128++: 64 random bits and the new state."""
-    bits = _rotate(s0 + s1, _U(17)) + s0
-    s1 ^= s0
-    return bits, _rotate(s0, _U(49)) ^ s1 ^ (s1 << _U(21)), _rotate(s1, _U(28))
-
-
-@_fast
-def _uniform(bits: np.uint64) -> float:
-    return (np.float64(bits >> _U(11)) + 0.5) * 2.0**-53
-
-
-@_fast
-def _normals(out: Array, rng: Bits) -> None:
-    """Fill `out` with standard normals; of 64 bits the upper 53 are a signed position, the lower 10 a layer."""
-    flat, s0, s1, i = out.reshape(out.size), rng[0], rng[1], 0
-    while i < flat.size:
-        bits, s0, s1 = _next(s0, s1)
-        k = bits & _U(TABLE - 1)
-        x = np.float64(np.int64(bits) >> np.int64(11)) * _STEP[k]
-        if abs(x) >= _INNER[k]:
-            bits, s0, s1 = _next(s0, s1)
-            if k > _U(0):
-                low = _DENSITY[k]
-                if low + _uniform(bits) * (_DENSITY[k + _U(1)] - low) >= math.exp(-0.5 * x * x):
-                    continue
-            else:
-                beyond = -math.log(_uniform(bits)) / TAIL
-                bits, s0, s1 = _next(s0, s1)
-                while -2.0 * math.log(_uniform(bits)) <= beyond * beyond:
-                    bits, s0, s1 = _next(s0, s1)
-                    beyond = -math.log(_uniform(bits)) / TAIL
-                    bits, s0, s1 = _next(s0, s1)
-                x = math.copysign(TAIL + beyond, x)
-        flat[i] = x
-        i += 1
-    rng[0], rng[1] = s0, s1
-
-
-@_fast
-def _noise(noise_std: float, rng: Bits) -> float:
-    bits, rng[0], rng[1] = _next(rng[0], rng[1])
-    return noise_std if bits >> _U(63) else -noise_std
-
-
-@_fast
+@fast
 def _dot(u: Array, v: Array, axes: Axes) -> float:
     total = 0.0
     for i in range(len(axes)):
@@ -143,11 +67,11 @@ def _dot(u: Array, v: Array, axes: Axes) -> float:
     return total
 
 
-@_fast
+@fast
 def _draw(arms: Arms, axes: Axes, rng: Bits) -> None:
     """Draw the arms of a round."""
     x, scale, mean, theta_star = arms.x, arms.scale, arms.mean, arms.theta_star
-    _normals(x, rng)
+    normals(x, rng)
     for a in range(x.shape[1]):
         square, along = 0.0, 0.0
         for i in range(len(axes)):
@@ -157,12 +81,12 @@ def _draw(arms: Arms, axes: Axes, rng: Bits) -> None:
         mean[a] = along / math.sqrt(square)
 
 
-@_fast
+@fast
 def _start(num_arms: int, num_layers: int, axes: Axes, rng: Bits) -> tuple[Arms, Learner]:
     """theta* and first arms of a seed, and layers that have seen nothing."""
     dim = len(axes)
     theta_star, sigma_inv = np.empty(dim), np.zeros((num_layers, dim, dim))
-    _normals(theta_star, rng)
+    normals(theta_star, rng)
     theta_star /= math.sqrt(_dot(theta_star, theta_star, axes))
     arms = Arms(theta_star, np.empty((dim, num_arms)), np.empty(num_arms), np.empty(num_arms))
     _draw(arms, axes, rng)
@@ -174,13 +98,13 @@ def _start(num_arms: int, num_layers: int, axes: Axes, rng: Bits) -> tuple[Arms,
     return arms, Learner(sigma_inv, theta, s, pred, np.empty(dim), np.empty(dim), np.empty(num_arms))
 
 
-@_fast
+@fast
 def _entry(sigma_inv: Array, layer: int, i: int, j: int) -> float:
     """What the entry (i, j) of the lower triangle contributes to a quadratic form; nothing above the diagonal."""
     return 0.0 if j > i else sigma_inv[layer, i, j] * (1.0 if j == i else 2.0)
 
 
-@_fast
+@fast
 def _measure(learner: Learner, layer: int, arms: Arms, n: int, axes: Axes) -> None:
     """s[layer] for the first n arms."""
     dim, sigma_inv, s, x, scale = len(axes), learner.sigma_inv, learner.s, arms.x, arms.scale
@@ -206,7 +130,7 @@ def _measure(learner: Learner, layer: int, arms: Arms, n: int, axes: Axes) -> No
         s[layer, a] *= scale[a] * scale[a]
 
 
-@_fast
+@fast
 def _predict(learner: Learner, layer: int, arms: Arms, n: int, axes: Axes) -> None:
     """pred[layer] for the first n arms."""
     theta, pred, x, scale = learner.theta, learner.pred, arms.x, arms.scale
@@ -217,7 +141,7 @@ def _predict(learner: Learner, layer: int, arms: Arms, n: int, axes: Axes) -> No
         pred[layer, a] = total * scale[a]
 
 
-@_fast
+@fast
 def _learn(
     learner: Learner, layer: int, arms: Arms, arm: int, n: int, fresh: bool, gain: float, reward: float, axes: Axes
 ) -> float:
@@ -255,7 +179,7 @@ def _learn(
     return error
 
 
-@_fast
+@fast
 def _first_at_least(values: Array, n: int, level: float) -> int:
     for a in range(n):
         if values[a] >= level:
@@ -263,7 +187,7 @@ def _first_at_least(values: Array, n: int, level: float) -> int:
     return 0
 
 
-@_fast
+@fast
 def _largest(values: Array, n: int) -> float:
     top: float = values[0]
     for a in range(1, n):
@@ -271,14 +195,14 @@ def _largest(values: Array, n: int) -> float:
     return top
 
 
-@_fast
+@fast
 def _best(values: Array, n: int) -> int:
     """Lowest index among the values that tie with the largest."""
     top = _largest(values, n)
     return _first_at_least(values, n, top - TOLERANCE * max(1.0, abs(top)))
 
 
-@_fast
+@fast
 def _widest(s: Array, n: int, top: float, q: float) -> int:
     """Lowest index among the widths sqrt(s / q) above 2^-l that tie with the largest, sqrt(top / q)."""
     width = math.sqrt(top / q)
@@ -286,7 +210,7 @@ def _widest(s: Array, n: int, top: float, q: float) -> int:
     return _first_at_least(s, n, min(top, max(q * level * level, q * q * (1.0 + 1e-15))))
 
 
-@_fast
+@fast
 def _radius(theta: Array, q: float, loss: float, log_term: float, noise_bound: float, axes: Axes) -> float:
     """Practical radius of a layer, with the minimum of its loss and the logarithm of its last update."""
     variance = max(0.0, loss - q * _dot(theta, theta, axes))
@@ -294,7 +218,7 @@ def _radius(theta: Array, q: float, loss: float, log_term: float, noise_bound: f
     return math.sqrt(q) * (1.0 + 0.1 * (3.15 * root + 1.73 * noise_bound * log_term))
 
 
-@_fast
+@fast
 def _index(learner: Learner, layer: int, n: int, radius: float, out: Array) -> None:
     """Upper confidence bounds of the first n arms; `radius` multiplies sqrt(s)."""
     s, pred = learner.s, learner.pred
@@ -302,7 +226,7 @@ def _index(learner: Learner, layer: int, n: int, radius: float, out: Array) -> N
         out[a] = pred[layer, a] + radius * math.sqrt(s[layer, a])
 
 
-@_fast
+@fast
 def _eliminate(learner: Learner, layer: int, arms: Arms, n: int, margin: float, axes: Axes) -> int:
     """Move the arms predicted within `margin` of the best to the front, in order; how many they are."""
     x, scale, mean, pred = arms.x, arms.scale, arms.mean, learner.pred[layer]
@@ -317,7 +241,7 @@ def _eliminate(learner: Learner, layer: int, arms: Arms, n: int, margin: float, 
     return kept
 
 
-@_fast
+@fast
 def _oful(setting: Setting, axes: Axes, rng: Bits) -> float:
     """Regret of OFUL with lambda = 1 in one seed."""
     fresh, num_arms, num_rounds, noise_std, noise_bound, delta, _, _, _ = setting
@@ -336,12 +260,12 @@ def _oful(setting: Setting, axes: Axes, rng: Bits) -> float:
         regret += best_mean - arms.mean[arm]
         growth = 1.0 + learner.s[0, arm]
         log_det += math.log(growth)
-        reward = arms.mean[arm] + _noise(noise_std, rng)
+        reward = arms.mean[arm] + noise(noise_std, rng)
         _learn(learner, 0, arms, arm, num_arms, fresh, 1.0 / growth, reward, axes)
     return regret
 
 
-@_fast
+@fast
 def _save(setting: Setting, axes: Axes, rng: Bits) -> float:
     """Regret of SAVE in one seed; -1 if it needs more layers.
 
@@ -379,7 +303,7 @@ def _save(setting: Setting, axes: Axes, rng: Bits) -> float:
                 return -1.0
         regret += best_mean - arms.mean[arm]
         if not certain:
-            reward = arms.mean[arm] + _noise(noise_std, rng)
+            reward = arms.mean[arm] + noise(noise_std, rng)
             gain = q / (1.0 + q) / learner.s[layer, arm]
             error = _learn(learner, layer, arms, arm, n, fresh, gain, reward, axes)
             loss[layer] += q * gain * error * error
@@ -387,7 +311,7 @@ def _save(setting: Setting, axes: Axes, rng: Bits) -> float:
     return regret
 
 
-@_fast
+@fast
 def _ave_ucb(setting: Setting, axes: Axes, rng: Bits) -> float:
     """Regret of AVE-UCB in one seed; -1 if it needs more layers. Where nothing was seen, every arm is bounded by 2."""
     fresh, num_arms, num_rounds, noise_std, noise_bound, _, _, num_layers, logs = setting
@@ -419,7 +343,7 @@ def _ave_ucb(setting: Setting, axes: Axes, rng: Bits) -> float:
         if layer == CAPACITY:
             return -1.0
         used, changed = max(used, layer + 1), layer
-        reward = arms.mean[arm] + _noise(noise_std, rng)
+        reward = arms.mean[arm] + noise(noise_std, rng)
         gain = q / (1.0 + q) / learner.s[layer, arm]
         error = _learn(learner, layer, arms, arm, num_arms, fresh, gain, reward, axes)
         loss[layer] += q * gain * error * error
