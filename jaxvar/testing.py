@@ -17,7 +17,7 @@ from jaxvar.environments.linear_bandit import draw_arms
 from jaxvar.pytrees import float_dtype
 
 _BATCH = 3
-_ROUNDS = 12
+_ROUNDS = 6
 
 
 class ContractError(AssertionError):
