@@ -29,6 +29,8 @@ def tune_cpu(num_devices: int | None = None) -> None:
         num_devices = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     checks.count("num_devices", num_devices)
     try:
+        # JAX refuses a change once it has started, but not a value that is there already: so change it twice.
+        jax.config.update("jax_num_cpu_devices", num_devices + 1)
         jax.config.update("jax_num_cpu_devices", num_devices)
     except RuntimeError:
         raise RuntimeError("tune_cpu must be called before JAX is first used: its CPU backend has started") from None

@@ -83,8 +83,8 @@ def init_cache(layers: Layers, arms: jax.Array) -> ArmCache:
 
 
 def quadratic(arms: jax.Array, matrix: jax.Array) -> jax.Array:
-    """``a^T M a`` for each row of ``arms [N, d]`` and a symmetric ``matrix [d, d]``."""
-    return jnp.sum(arms * _combine(matrix[:, None], jnp.moveaxis(arms, 1, 0)[:, :, None]), axis=1)
+    """``a^T M a >= 0`` for each row of ``arms [N, d]`` and a symmetric positive definite ``matrix [d, d]``."""
+    return jnp.maximum(jnp.sum(arms * _combine(matrix[:, None], jnp.moveaxis(arms, 1, 0)[:, :, None]), axis=1), 0)
 
 
 def inner(arms: jax.Array, vector: jax.Array) -> jax.Array:
@@ -178,7 +178,7 @@ def move_cache(cache: ArmCache, layer: jax.Array, learned: Learned, arms: jax.Ar
     along = inner(arms, learned.direction)
     gain = jnp.where(is_layer(cache.pred.shape[0], layer), learned.gain[None], 0)
     return ArmCache(
-        scaled_width2=cache.scaled_width2 - gain[:, None] * (along * along)[None],
+        scaled_width2=jnp.maximum(cache.scaled_width2 - gain[:, None] * (along * along)[None], 0),
         pred=cache.pred + (gain * learned.error[None])[:, None] * along[None],
     )
 

@@ -208,18 +208,20 @@ def play(step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int) -> t
     The store is part of the scan's carry: each round writes the slot of the next recorded round, so that a single
     loop with a known number of turns serves any spacing (an accelerator then never asks the host whether to go on).
     """
-    rounds = jnp.asarray(rounds, jnp.int32)
-    store = jax.tree.map(lambda x: jnp.zeros((rounds.shape[0], *x.shape), x.dtype), jax.eval_shape(reading, carry))
+    num = rounds.shape[0]
+    due = jnp.append(jnp.asarray(rounds, jnp.int32), 0)
+    # One slot more than is kept: rounds after the last recorded one write there.
+    store = jax.tree.map(lambda x: jnp.zeros((num + 1, *x.shape), x.dtype), jax.eval_shape(reading, carry))
 
-    def body(loop: tuple[Any, Any, jax.Array], round: jax.Array) -> tuple[Any, None]:
-        carry, store, slot = loop
+    def body(loop: tuple[Any, Any, jax.Array, jax.Array], _: None) -> tuple[Any, None]:
+        carry, store, slot, round = loop
         carry = step(carry, round)
         store = jax.tree.map(lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), store, reading(carry))
-        return (carry, store, slot + (round == rounds[slot]).astype(jnp.int32)), None
+        return (carry, store, slot + (round == due[slot]).astype(jnp.int32), round + 1), None
 
-    first_to_last = jnp.arange(1, num_rounds + 1, dtype=jnp.int32)
-    (carry, store, _), _ = jax.lax.scan(body, (carry, store, jnp.int32(0)), first_to_last)
-    return carry, store
+    start = (carry, store, jnp.int32(0), jnp.int32(1))
+    (carry, store, _, _), _ = jax.lax.scan(body, start, None, length=num_rounds)
+    return carry, jax.tree.map(lambda s: s[:num], store)
 
 
 def check_rounds(environment: Any, num_rounds: Any) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from jaxvar import checks, random, runner, status
+from jaxvar.pytrees import pytree, static
 from jaxvar.records import record_rounds
 from jaxvar.result import SimulationResult
 from jaxvar.sweep import Grid, grid_of
@@ -80,9 +81,18 @@ def simulate(
 
     def play(algorithm: Any, ids: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
         out = _program(
-            algorithm, algorithm_values, base_environment, environment_values, random.key_words(key), ids, rounds,
-            record, num_rounds=num_rounds, block=block, mesh=mesh,
-        )  # fmt: skip
+            _closed(algorithm),
+            algorithm_values,
+            _closed(base_environment),
+            environment_values,
+            random.key_words(key),
+            ids,
+            rounds,
+            tuple(_closed(r) for r in record),
+            num_rounds=num_rounds,
+            block=block,
+            mesh=mesh,
+        )
         return jax.device_get(out)
 
     parts: list[dict[str, np.ndarray[Any, Any]]] = []
@@ -129,6 +139,7 @@ def _program(
     mesh: Mesh,
 ) -> dict[str, jax.Array]:
     """Play the runs ``ids``; every output has a leading axis [chunk]."""
+    record = tuple(_opened(r) for r in record)
 
     def play_share(
         algorithm: Any,
@@ -174,10 +185,27 @@ def _program(
     )(algorithm, algorithm_values, environment, environment_values, words, ids, rounds)
 
 
+@pytree
+class _Closed:
+    """An object that is not a pytree, as part of the program."""
+
+    value: Any = static()
+
+
+def _closed(target: Any) -> Any:
+    """``target`` as a pytree: one that is none already is compiled into the program, numbers and all."""
+    leaves = jax.tree.leaves(target)
+    return _Closed(value=target) if len(leaves) == 1 and leaves[0] is target else target
+
+
+def _opened(target: Any) -> Any:
+    return target.value if isinstance(target, _Closed) else target
+
+
 def _with(base: Any, values: dict[int, jax.Array]) -> Any:
     """``base`` with some of its leaves replaced."""
     leaves, structure = jax.tree.flatten(base)
-    return jax.tree.unflatten(structure, [values.get(i, x) for i, x in enumerate(leaves)])
+    return _opened(jax.tree.unflatten(structure, [values.get(i, x) for i, x in enumerate(leaves)]))
 
 
 def _unpack(target: Any) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:

@@ -156,7 +156,10 @@ def _check_pytree(target: Any) -> None:
         all(isinstance(x, jax.Array | np.ndarray | float | int | np.generic) for x in leaves),
         f"{type(target).__name__} must be a pytree of numbers (jax.tree_util.register_dataclass)",
     )
-    _require(leaves != [target], f"{type(target).__name__} must be a pytree (jax.tree_util.register_dataclass)")
+    _require(
+        not (len(leaves) == 1 and leaves[0] is target),
+        f"{type(target).__name__} must be a pytree (jax.tree_util.register_dataclass)",
+    )
 
 
 def _require_methods(target: Any, names: tuple[str, ...]) -> None:

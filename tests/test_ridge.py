@@ -222,3 +222,15 @@ def test_only_the_named_layer_learns(data: Data, layer: int) -> None:
         for i in range(CAPACITY):
             assert np.array_equal(old[i], new[i]) == (i + 1 != layer), (i, layer)
     assert (float(learned.gain) > 0) == (layer > 0)
+
+
+@pytest.mark.parametrize("dim", [2, 5])
+def test_inverse_stays_symmetric_to_the_last_bit(dim: int) -> None:
+    """Fails if the step is (g u) u' and not g (u u'): rounding then leaves an antisymmetric part that never fades.
+
+    The inverse shrinks by 16^l while its layer is filled, the antisymmetric part does not, and it spoils u = P x.
+    """
+    layer, _, _, _ = fill(4, dim, 1.0, 0.1, 8000, seed=0)
+    np.testing.assert_array_equal(layer.scaled_inv, layer.scaled_inv.T)
+    layers, _, _ = learn_all(Data(np.ones(500, np.int32), *fill(1, dim, 1.0, 0.1, 500, seed=1)[2:], 1.0))
+    np.testing.assert_array_equal(layers.scaled_inv, np.swapaxes(layers.scaled_inv, 1, 2))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
+from jaxvar.pytrees import pytree
 
 trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 run = functools.partial(jax.jit, static_argnames=("num_rounds", "records"))(jv.run)
@@ -54,38 +55,49 @@ def test_without_noise_estimates_approach_the_truth(explore: str) -> None:
     assert np.linalg.norm(error[2]) < 0.02
 
 
-@pytest.mark.parametrize("constants", [jv.constants.paper(), jv.constants.paper_fixed(), jv.constants.tight()])
-def test_best_arm_survives_and_the_confidence_event_holds(constants: Any) -> None:
+@pytree
+class Survivors:
+    """A recorder for fixed arms: whether the best one has always been active, and how many are."""
+
+    name = "survivors"
+
+    def init(self, algorithm: Any, instance: Any) -> jax.Array:
+        return jnp.array([1, instance.arms.shape[0]], jnp.int32)
+
+    def update(self, memory: jax.Array, event: Any, algorithm: Any, instance: Any) -> jax.Array:
+        active = event.state.active
+        best = active[jnp.argmax(jnp.sum(instance.arms * instance.theta_star[None], axis=1))]
+        return jnp.stack([memory[0] & best.astype(jnp.int32), jnp.sum(active, dtype=jnp.int32)])
+
+    def read(self, memory: jax.Array) -> jax.Array:
+        return memory
+
+
+@pytest.mark.parametrize(
+    ("constants", "num_rounds"),
+    [(jv.constants.paper(), 3000), (jv.constants.paper_fixed(), 9000), (jv.constants.tight(), 1000)],
+)
+def test_best_arm_survives_and_the_confidence_event_holds(constants: Any, num_rounds: int) -> None:
     """Fails if a radius is too small or elimination too harsh.
 
     The event fails with probability at most delta = 1e-6 per seed: a false alarm in 200 seeds has probability below
-    2e-4 with the proved constants. The noise bound is small so that arms are really dropped within these rounds.
+    2e-4 with proved constants. Noise so small makes the radii small enough for arms to be dropped within these rounds.
     """
-    num_rounds, num_seeds, bound = 1000, 200, 1e-3
-    environment = jv.linear_bandit(2, 6, noise=jv.noise.two_point(bound))
-    algorithm = jv.save(2, num_rounds, noise_bound=bound, delta=1e-6, constants=constants, capacity=7)
-
-    def play(seed: jax.Array) -> Any:
-        result = jv.trace(algorithm, environment, jax.random.key(2), num_rounds=num_rounds, seed=seed)
-        held = jv.run(
-            algorithm,
-            environment,
-            jax.random.key(2),
-            num_rounds=num_rounds,
-            seed=seed,
-            records=1,
-            record=(jv.record.confidence(),),
-        )
-        active, number = result.state.active, result.state.number
-        return result.mean, active, number, result.status, held.records["confidence"][-1]
-
-    mean, active, number, status, held = jax.tree.map(np.asarray, jax.jit(jax.vmap(play))(jnp.arange(num_seeds)))
-    assert not status.any()
-    assert held.all()
-    best = mean.argmax(axis=-1)
-    assert np.all(np.take_along_axis(active, best[..., None], axis=-1))
-    assert np.mean(active[:, -1].sum(axis=-1) < 6) > 0.5  # and not because nothing was dropped
-    assert number[:, -1].min() >= 3
+    num_seeds, bound = 200, 1e-4
+    result = jv.simulate(
+        jv.save(2, num_rounds, noise_bound=bound, delta=1e-6, constants=constants),
+        jv.linear_bandit(2, 6, noise=jv.noise.two_point(bound)),
+        key=jax.random.key(2),
+        num_rounds=num_rounds,
+        num_seeds=num_seeds,
+        records=1,
+        record=(jv.record.confidence(), Survivors()),
+    )
+    result.raise_if_failed()
+    best_survived, num_active = result.survivors[:, -1].T
+    assert result.confidence.all()
+    assert best_survived.all()
+    assert np.mean(num_active < 6) > 0.5  # and not because nothing was dropped
 
 
 def explicit_event(algorithm: Any, state: Any, theta: np.ndarray) -> np.ndarray:
@@ -189,7 +201,7 @@ def test_layers_that_are_never_reached_need_not_be_stored(factory: Any, fresh: b
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_order_of_the_arms_does_not_matter(fresh: bool) -> None:
-    """Fails if an arm's place, not its values, decides: arms of different lengths do not tie, so the same are pulled."""
+    """Fails if an arm's place, not its values, decides: arms of different lengths never tie, so the same win."""
     num_rounds, dim, num_arms = 1500, 3, 9
     rng = np.random.default_rng(12)
     arms, theta = unit_arms(13, *((num_rounds,) if fresh else ()), num_arms, dim), unit_arms(14, dim)

@@ -185,7 +185,7 @@ def _update(self: Oful, state: OfulState, choice: Choice, x: jax.Array, reward: 
         cached_width2, cached_pred = None, None
     else:
         along = ridge.inner(self.fixed_arms, direction)
-        cached_width2 = state.width2 - gain[None] * along * along
+        cached_width2 = jnp.maximum(state.width2 - gain[None] * along * along, 0)
         cached_pred = state.pred + (gain * error)[None] * along
     return OfulState(
         sigma_inv=state.sigma_inv - (gain[None] * direction)[:, None] * direction[None],

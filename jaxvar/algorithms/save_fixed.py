@@ -77,7 +77,7 @@ def _init(self: FixedSave) -> FixedSaveState:
     active = jnp.ones(norm2.shape, bool)
     number = _next_layer(self, jnp.zeros(seeds, jnp.int32), active, norm2)
     root_q = np.sqrt(ridge.scales(save.capacity, save.dtype)).reshape(save.capacity, *(1,) * len(seeds))
-    beta_hat = jnp.broadcast_to(save.constants.initial_coef[None] * root_q, (save.capacity, *seeds))
+    beta_hat = jnp.asarray(save.constants.initial_coef)[None] * root_q
     return FixedSaveState(
         number=number,
         layer=_empty(self, seeds),
@@ -140,7 +140,7 @@ def _update(self: FixedSave, state: FixedSaveState, choice: Choice, x: jax.Array
     learns = choice.layer > 0
     layer, learned = ridge.learn(state.layer, jnp.where(learns, q, 0), x, reward, 1)
     along = ridge.inner(arms, learned.direction)
-    scaled_width2 = state.scaled_width2 - learned.gain[None] * along * along
+    scaled_width2 = jnp.maximum(state.scaled_width2 - learned.gain[None] * along * along, 0)
     pred = state.pred + (learned.gain * learned.error)[None] * along
     beta = jnp.where(learns, layered.refreshed_radius(save, learned, state.round + 1), state.beta)
     here = ridge.is_layer(self.capacity, number)

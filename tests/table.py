@@ -1,0 +1,86 @@
+"""Every algorithm and environment under test, as (id, factory) pairs: what is added to the package is added here."""
+
+import numpy as np
+
+import jaxvar as jv
+
+DIM, NUM_ARMS, NUM_ROUNDS = 2, 3, 50
+EXPLORE = ("widest", "first", "random", "optimistic")
+PRESETS = {name: getattr(jv.constants, name) for name in ("paper", "paper_fixed", "tight", "practical")}
+FIXED_ARMS = np.array([[0.6, 0.0], [0.3, 0.5], [0.0, 0.9]])
+THETA = np.array([0.6, 0.8])
+
+
+def _save(**options):
+    return jv.save(DIM, NUM_ROUNDS, capacity=2, **options)
+
+
+ALGORITHMS = [
+    *((f"save-{rule}", lambda rule=rule: _save(explore=rule)) for rule in EXPLORE),
+    *((f"save-{name}", lambda make=make: _save(constants=make())) for name, make in PRESETS.items()),
+    ("save-lowest", lambda: _save(ties="lowest")),
+    ("save-fixed-arms", lambda: _save().with_fixed_arms(FIXED_ARMS)),
+    ("ave_ucb", lambda: jv.ave_ucb(DIM, NUM_ROUNDS, capacity=2)),
+    *(
+        (f"ave_ucb-{name}", lambda make=make: jv.ave_ucb(DIM, NUM_ROUNDS, capacity=2, constants=make()))
+        for name, make in PRESETS.items()
+    ),
+    ("ave_ucb-cap", lambda: jv.ave_ucb(DIM, NUM_ROUNDS, capacity=2, cap=1.0, ties="lowest")),
+    ("ave_ucb-fixed-arms", lambda: jv.ave_ucb(DIM, NUM_ROUNDS, capacity=2).with_fixed_arms(FIXED_ARMS)),
+    ("oful-determinant", lambda: jv.oful(DIM)),
+    ("oful-data_free", lambda: jv.oful(DIM, radius="data_free")),
+    ("oful-fixed-arms", lambda: jv.oful(DIM).with_fixed_arms(FIXED_ARMS)),
+    ("greedy", lambda: jv.greedy(DIM)),
+    ("uniform", lambda: jv.uniform()),
+]
+
+FAMILIES = {
+    "two_point": lambda std: jv.noise.two_point(std),
+    "uniform": lambda std: jv.noise.uniform(std),
+    "sparse": lambda std: jv.noise.sparse(std, bound=1.0),
+    "clipped_gaussian": lambda std: jv.noise.clipped_gaussian(std, bound=0.5),
+}
+SCHEDULES = {
+    "two_level": lambda: jv.schedules.two_level(0.1, 0.4),
+    "decaying": lambda: jv.schedules.decaying(0.4, 0.5),
+    "bursts": lambda: jv.schedules.bursts(0.1, 0.4, 3, 1),
+    "by_round": lambda: jv.schedules.by_round(np.linspace(0.1, 0.4, NUM_ROUNDS)),
+    "by_round_and_arm": lambda: jv.schedules.by_round(np.full((NUM_ROUNDS, NUM_ARMS), 0.3)),
+    "by_arm": lambda: jv.schedules.by_arm(0.1, 0.4, [1.0, 0.0]),
+}
+
+
+def _linear(noise=None, **options):
+    return jv.linear_bandit(DIM, NUM_ARMS, noise=noise or jv.noise.two_point(0.3), **options)
+
+
+def _replay(fixed):
+    rng = np.random.default_rng(0)
+    arms = FIXED_ARMS if fixed else rng.uniform(-0.5, 0.5, (NUM_ROUNDS, NUM_ARMS, DIM))
+    noise = rng.choice([-0.1, 0.1], (NUM_ROUNDS, NUM_ARMS))
+    return jv.replay_bandit(arms, arms @ THETA, noise, noise_var=np.full(NUM_ROUNDS, 0.01), theta_star=THETA)
+
+
+ENVIRONMENTS = [
+    *(
+        (
+            f"linear-{kind}-{'fresh' if fresh else 'fixed'}",
+            lambda kind=kind, fresh=fresh: _linear(arms=kind, fresh=fresh),
+        )
+        for kind in ("sphere", "uniform", "hypercube")
+        for fresh in (False, True)
+    ),
+    ("linear-noiseless", lambda: jv.linear_bandit(DIM, NUM_ARMS)),
+    ("linear-given-arms", lambda: _linear(arms=FIXED_ARMS)),
+    ("linear-given-theta", lambda: _linear(theta_star=THETA, norm_bound=2.0, fresh=True)),
+    ("linear-bernoulli", lambda: _linear(jv.noise.bernoulli(), arms=FIXED_ARMS, theta_star=THETA)),
+    *((f"linear-{name}", lambda make=make: _linear(make(0.3), fresh=True)) for name, make in FAMILIES.items()),
+    *(
+        (f"linear-{name}", lambda make=make: _linear(jv.noise.two_point(make()), fresh=True))
+        for name, make in SCHEDULES.items()
+    ),
+    ("hypercube", lambda: jv.hypercube_bandit(2, NUM_ROUNDS)),
+    ("hypercube-budget", lambda: jv.hypercube_bandit(2, NUM_ROUNDS, level=0.5, gap_multiplier=2.0, budget=0.5)),
+    ("replay-fixed", lambda: _replay(True)),
+    ("replay", lambda: _replay(False)),
+]

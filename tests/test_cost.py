@@ -1,0 +1,67 @@
+"""What a round costs: not the rounds before it, not the theorem's number of layers, only the layers stored."""
+
+import jax
+import pytest
+
+import jaxvar as jv
+
+KEY = jax.random.key(0)
+
+
+def save(horizon=1000, capacity=4):
+    return jv.save(2, horizon, capacity=capacity)
+
+
+def compiled(algorithm, num_rounds=1000, fresh=True):
+    environment = jv.linear_bandit(2, 4, noise=jv.noise.two_point(0.1), fresh=fresh)
+    program = jax.jit(lambda a, e, k: jv.run(a, e, k, num_rounds=num_rounds, records=10))
+    return program.lower(algorithm, environment, KEY).compile()
+
+
+def flops(program):
+    """Operations of the program, each loop's body counted once."""
+    return program.cost_analysis()["flops"]
+
+
+def instructions(program):
+    """Lines of the compiled program that compute something."""
+    return sum(" = " in line for line in program.as_text().splitlines())
+
+
+@pytest.mark.parametrize("algorithm", [save(), jv.oful(2)], ids=["save", "oful"])
+def test_a_round_does_not_cost_more_in_a_longer_run(algorithm):
+    # Round 10^6 is as cheap as round 10^3: the program is the same but for the number of turns.
+    short, long = compiled(algorithm, 10**3), compiled(algorithm, 10**6)
+    assert instructions(short) == instructions(long)
+    assert flops(short) == flops(long)
+
+
+def test_the_horizon_of_the_theory_is_only_a_number():
+    # L grows with log K; the layers that are stored do not.
+    short, long = save(10**3), save(10**9)
+    assert long.num_layers > 2 * short.num_layers
+    one, two = compiled(short), compiled(long)
+    assert instructions(one) == instructions(two)
+    assert flops(one) == flops(two)
+
+
+def test_work_grows_with_the_capacity():
+    # Each stored layer is looked at in each round where the arms are fresh: work is about linear in the capacity.
+    work = {n: flops(compiled(save(10**6, n))) for n in (2, 4, 8)}
+    assert work[2] < work[4] < work[8]
+    per_layer = (work[8] - work[4]) / 4, (work[4] - work[2]) / 2
+    assert per_layer[0] == pytest.approx(per_layer[1], rel=0.5)
+
+
+def test_fixed_arms_need_one_layer_at_a_time():
+    # Where the arms never change only the current layer is computed: more capacity costs next to nothing.
+    few, many = (flops(compiled(save(10**6, n), fresh=False)) for n in (2, 8))
+    layers = flops(compiled(save(10**6, 8))) - flops(compiled(save(10**6, 2)))
+    assert many - few < 0.25 * layers
+
+
+def test_default_capacity_follows_what_the_rounds_can_fill():
+    # A billion rounds ask for 45 layers in theory and can fill only a dozen.
+    algorithm = jv.save(4, 10**9)
+    assert algorithm.num_layers == 45
+    assert algorithm.capacity <= 14
