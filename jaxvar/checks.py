@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -33,7 +34,7 @@ def number(
     interval = (
         f"{'(' if low_open or low == -np.inf else '['}{low:g}, {high:g}{')' if high_open or high == np.inf else ']'}"
     )
-    if isinstance(value, bool) or (not np.isscalar(value) and np.ndim(value) != 0):
+    if isinstance(value, bool | str | bytes) or (not np.isscalar(value) and rank(name, value) != 0):
         raise ValueError(f"{name} must be one number in {interval}, got {value!r}")
     try:
         x = float(value)
@@ -45,14 +46,17 @@ def number(
     return value
 
 
+def rank(name: str, value: Any) -> int:
+    """Number of axes of a number or (nested) list."""
+    try:
+        return int(np.ndim(value))
+    except ValueError:
+        raise ValueError(f"{name} must be an array, got rows of different lengths") from None
+
+
 def positive(name: str, value: Any) -> Any:
     """A finite number above zero."""
     return number(name, value, low=0.0, low_open=True)
-
-
-def probability(name: str, value: Any) -> Any:
-    """A number strictly between zero and one."""
-    return number(name, value, low=0.0, high=1.0, low_open=True, high_open=True)
 
 
 def count(name: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
@@ -79,10 +83,8 @@ def array(name: str, value: Any, shape: Sequence[int | None], *, max_norm: float
     if is_traced(value):
         return value
     wanted = "[" + ", ".join("any" if n is None else str(n) for n in shape) + "]"
-    try:
-        x = np.asarray(value)
-    except ValueError:
-        raise ValueError(f"{name} must be an array of shape {wanted}, got rows of different lengths") from None
+    rank(name, value)
+    x = np.asarray(value)
     if x.dtype.kind not in "fiu":
         raise ValueError(f"{name} must hold real numbers, got dtype {x.dtype}")
     if x.ndim != len(shape) or any(n != m for n, m in zip(x.shape, shape, strict=True) if m is not None):
@@ -98,3 +100,28 @@ def array(name: str, value: Any, shape: Sequence[int | None], *, max_norm: float
             where = tuple(int(i) for i in np.unravel_index(norms.argmax(), norms.shape))
             raise ValueError(f"{name} must have rows of norm at most {max_norm}, got {norms.max():g} at index {where}")
     return value
+
+
+def key(name: str, value: Any) -> jax.Array:
+    """One typed JAX random key."""
+    if not isinstance(value, jax.Array) or not jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        raise ValueError(f"{name} must be a key as made by jax.random.key(0), got {value!r}")
+    if value.shape != ():
+        raise ValueError(f"{name} must be one key, got an array of keys of shape {list(value.shape)}")
+    return value
+
+
+_ABOVE_ZERO: dict[str, Any] = {"low": 0.0, "low_open": True}
+_NOT_NEGATIVE: dict[str, Any] = {"low": 0.0}
+_RANGES: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("noise_bound", "lam", "theta_bound", "norm_bound", "cap", "bound", "scale", "level"), _ABOVE_ZERO),
+    **dict.fromkeys(("beta_scale", "tie_tolerance", "fixed_radius", "std", "low", "high", "power"), _NOT_NEGATIVE),
+    "delta": {"low": 0.0, "high": 1.0, "low_open": True, "high_open": True},
+    "prob_high": {"low": 0.0, "high": 1.0},
+    "num_rounds": {"low": 1},
+}
+
+
+def parameter(name: str, value: Any) -> Any:
+    """A number in the range that every parameter of this name has; factories and sweeps ask here."""
+    return number(name, value, **_RANGES.get(name, {}))

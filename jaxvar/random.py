@@ -97,9 +97,10 @@ def bits(words: jax.Array, shape: tuple[int, ...], stream: int = 0) -> jax.Array
 
 
 def uniform(word: jax.Array, dtype: Any) -> jax.Array:
-    """Uniform in (0, 1) from uint32 words: the middles of 2^24 equal cells, the same in float32 and in float64."""
-    cell = (word >> np.uint32(8)).astype(jnp.int32).astype(dtype)
-    return (cell + np.asarray(0.5, dtype)) * np.asarray(2.0**-24, dtype)
+    """Uniform in (0, 1) from uint32 words: the middles of 2^32 equal cells in float64, of 2^23 in float32."""
+    bits = 32 if np.dtype(dtype).itemsize == 8 else 23  # the most with which cell + 1/2 is exact
+    cell = (word >> np.uint32(32 - bits)).astype(dtype)
+    return (cell + np.asarray(0.5, dtype)) * np.asarray(2.0**-bits, dtype)
 
 
 def signs(word: jax.Array, dtype: Any) -> jax.Array:

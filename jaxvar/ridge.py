@@ -97,6 +97,14 @@ def transform(matrix: jax.Array, vector: jax.Array) -> jax.Array:
     return _combine(matrix, vector[:, None])
 
 
+def outer(vector: jax.Array) -> jax.Array:
+    """``v v^T``. Scale the product, not a factor: entries (i, j) and (j, i) are then equal to the last bit.
+
+    An inverse that is not quite symmetric never recovers: the difference stays while the inverse itself shrinks.
+    """
+    return vector[:, None] * vector[None]
+
+
 def _combine(rows: jax.Array, weights: jax.Array) -> jax.Array:
     """``sum_j weights[j] * rows[j]``, written out for short sums.
 
@@ -124,7 +132,7 @@ def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Any
     gain = jnp.where(width2 > 0, q / ((1 + q) * width2), 0)
 
     new = Layers(
-        scaled_inv=layer.scaled_inv - (gain[None] * direction)[:, None] * direction[None],
+        scaled_inv=layer.scaled_inv - gain[None, None] * outer(direction),
         theta_hat=layer.theta_hat + (gain * error)[None] * direction,
         loss=layer.loss + q * gain * error * error,
         weight_sum=layer.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s
@@ -141,10 +149,7 @@ def observe(layers: Layers, layer: jax.Array, x: jax.Array, reward: jax.Array, l
     chosen = Layers(*(_of_layer(v, learns) for v in layers))
     new, learned = learn(chosen, q, x, reward, lam)
     # The inverse is moved, not replaced: a masked step reads each entry once.
-    step = (
-        jnp.where(learns, learned.gain[None], 0)[:, None, None]
-        * (learned.direction[:, None] * learned.direction[None])[None]
-    )
+    step = jnp.where(learns, learned.gain[None], 0)[:, None, None] * outer(learned.direction)[None]
     return Layers(
         scaled_inv=layers.scaled_inv - step,
         theta_hat=jnp.where(learns[:, None], new.theta_hat[None], layers.theta_hat),

@@ -18,6 +18,7 @@ import numpy as np
 from jaxvar import checks, random, records, status, ties
 from jaxvar.algorithms.interface import Side
 from jaxvar.batching import seeds_last
+from jaxvar.sweep import grid_of
 
 STREAMS = ("instance", "contexts", "noise", "algorithm")
 DEFAULT_RECORDERS = (records.regret(), records.variance())
@@ -95,9 +96,9 @@ def run(
     Returns:
       The readings at the recorded rounds, and the status.
     """
-    num_rounds = check_rounds(environment, num_rounds)
+    num_rounds = check_call(algorithm, environment, key, num_rounds, record)
     rounds = _record_rounds(records, num_rounds)
-    fixed, carry = begin(algorithm, environment, random.key_words(key), jnp.asarray(seed), record)
+    fixed, carry = begin(algorithm, environment, random.key_words(key), _seed(seed), record)
 
     def step(carry: Carry, round: jax.Array) -> Carry:
         return advance(algorithm, environment, record, fixed, carry, round)[0]
@@ -108,8 +109,8 @@ def run(
 
 def trace(algorithm: Any, environment: Any, key: jax.Array, *, num_rounds: int, seed: Any = 0) -> Trace:
     """Play one seed and keep everything, as arrays over rounds: memory grows with them."""
-    num_rounds = check_rounds(environment, num_rounds)
-    return _trace(algorithm, environment, random.key_words(key), jnp.asarray(seed), num_rounds)
+    num_rounds = check_call(algorithm, environment, key, num_rounds, ())
+    return _trace(algorithm, environment, random.key_words(key), _seed(seed), num_rounds)
 
 
 def _trace(algorithm: Any, environment: Any, words: jax.Array, seed: jax.Array, num_rounds: int) -> Trace:
@@ -169,14 +170,15 @@ def advance(
     observation = environment.observe(instance, round, k_contexts)
     chex.assert_rank([observation.arms, observation.mean, observation.noise_var], [2, 1, 1])
     choice = algorithm.select(carry.state, observation.arms, k_algorithm, Side(observation.noise_var))
-    x, mean, noise_var, best = _look_up(observation.arms, observation.mean, observation.noise_var, choice.action)
-    reward = environment.pull(instance, observation, choice.action, round, k_noise)
-    chex.assert_shape([reward, choice.action], ())
+    action = jnp.asarray(choice.action).astype(jnp.int32)
+    x, mean, noise_var, best = _look_up(observation.arms, observation.mean, observation.noise_var, action)
+    reward = environment.pull(instance, observation, action, round, k_noise)
+    chex.assert_shape([reward, action], ())
     state = algorithm.update(carry.state, choice, x, reward, Side(noise_var))
 
     event = records.Event(
         round=round,
-        action=choice.action,
+        action=action,
         layer=getattr(choice, "layer", jnp.int32(0)),
         weight=getattr(choice, "weight", jnp.zeros_like(reward)),
         reward=reward,
@@ -224,9 +226,26 @@ def play(step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int) -> t
     return carry, jax.tree.map(lambda s: s[:num], store)
 
 
-def check_rounds(environment: Any, num_rounds: Any) -> int:
-    """``num_rounds`` as the environment allows it."""
+def check_call(algorithm: Any, environment: Any, key: Any, num_rounds: Any, recorders: Any) -> int:
+    """Refuse what cannot be played, before anything is traced; returns ``num_rounds``."""
+    checks.key("key", key)
+    for name, target in (("algorithm", algorithm), ("environment", environment)):
+        if grid_of(target) is not None:
+            raise ValueError(f"{name} must be one setting, got a sweep; jaxvar.simulate takes sweeps")
+    ours, theirs = getattr(algorithm, "dim", None), getattr(environment, "dim", None)
+    if ours is not None and theirs is not None and ours != theirs:
+        raise ValueError(f"algorithm must have the environment's dim {theirs}, got dim {ours}")
+    if not isinstance(recorders, tuple | list) or not all(
+        hasattr(r, name) for r in recorders for name in ("name", "init", "update", "read")
+    ):
+        raise ValueError(f"record must be a tuple of recorders from jaxvar.record, got {recorders!r}")
     return checks.count("num_rounds", num_rounds, high=getattr(environment, "max_rounds", None))
+
+
+def _seed(seed: Any) -> jax.Array:
+    if not checks.is_traced(seed) and not (isinstance(seed, jax.Array | np.ndarray) and seed.dtype.kind in "iu"):
+        seed = checks.count("seed", seed, low=0, high=2**31 - 1)
+    return jnp.asarray(seed)
 
 
 def _record_rounds(which: Any, num_rounds: int) -> np.ndarray[Any, Any]:

@@ -65,12 +65,14 @@ def simulate(
       NumPy arrays with axes [algorithm settings, environment settings, seeds, records], the first two only where swept.
     """
     num_seeds = checks.count("num_seeds", num_seeds)
-    first_seed = checks.count("first_seed", first_seed, low=0)
+    first_seed = checks.count("first_seed", first_seed, low=0, high=2**31 - 1 - num_seeds)
     base_algorithm, algorithm_values, algorithm_points = _unpack(algorithm)
     base_environment, environment_values, environment_points = _unpack(environment)
-    num_rounds = runner.check_rounds(base_environment, num_rounds)
+    num_rounds = runner.check_call(base_algorithm, base_environment, key, num_rounds, record)
     rounds = record_rounds(records, num_rounds)
     devices = list(jax.local_devices() if devices is None else devices)
+    if not devices:
+        raise ValueError("devices must name at least one device, got none")
     mesh = Mesh(np.array(devices), ("runs",))
 
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from jaxvar import checks
+
 T = TypeVar("T")
 
 
@@ -85,14 +87,13 @@ def _find(name: str, where: dict[str, int]) -> int:
 
 
 def _values(name: str, values: Any, current: Any) -> list[np.ndarray[Any, Any]]:
-    try:
-        column = np.asarray(values, dtype=np.asarray(current).dtype)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a list of numbers, got {values!r}") from None
-    if column.ndim != np.ndim(current) + 1 or len(column) == 0:
-        raise ValueError(
-            f"{name} must be a non-empty list of values of shape {list(np.shape(current))}, got {values!r}"
-        )
-    if not np.all(np.isfinite(column)):
-        raise ValueError(f"{name} must be finite, got {values!r}")
+    shape, dtype = np.shape(current), np.asarray(current).dtype
+    if checks.rank(name, values) != len(shape) + 1 or np.shape(values)[1:] != shape or len(values) == 0:
+        raise ValueError(f"{name} must be a non-empty list of values of shape {list(shape)}, got {values!r}")
+    checks.array(name, values, np.shape(values))
+    column = np.asarray(values).astype(dtype)
+    if dtype.kind in "iu" and not np.array_equal(column, values):
+        raise ValueError(f"{name} must be a list of integers, got {values!r}")
+    for value in column.ravel():
+        checks.parameter(name.rpartition("__")[2], value)
     return list(column)

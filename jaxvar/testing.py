@@ -17,7 +17,7 @@ from jaxvar.environments.linear_bandit import draw_arms
 from jaxvar.pytrees import float_dtype
 
 _BATCH = 3
-_ROUNDS = 6
+_ROUNDS = 12
 
 
 class ContractError(AssertionError):
@@ -42,27 +42,29 @@ def check_algorithm(algorithm: Any, *, dim: int, num_arms: int, key: jax.Array |
     _require_methods(algorithm, ("init", "select", "update"))
     abstract = jax.eval_shape(lambda a: a.init(), algorithm)
 
-    traces: list[None] = []
+    def one_round(algorithm: Any, state: Any, key: jax.Array) -> tuple[Any, jax.Array]:
+        arms_key, select_key, noise_key = (random.fold_in(key, j) for j in range(3))
+        arms = draw_arms(random.key_words(arms_key), num_arms, dim, "sphere", float_dtype())
+        choice = algorithm.select(state, arms, select_key, Side(jnp.full(num_arms, 0.01, float_dtype())))
+        _require(jnp.shape(choice.action) == (), "choice.action must be one number")
+        _require(jnp.issubdtype(choice.action.dtype, jnp.integer), "choice.action must be an integer")
+        x = arms[choice.action]
+        noise = random.signs(random.bits(random.key_words(noise_key), ()), float_dtype())
+        reward = x[0] + np.asarray(0.1, float_dtype()) * noise
+        new = algorithm.update(state, choice, x, reward, Side(jnp.asarray(0.01, float_dtype())))
+        _same_shapes(jax.eval_shape(lambda s: s, new), abstract, "update must keep the state's shapes and types")
+        return new, choice.action
 
-    def play(algorithm: Any, key: jax.Array) -> tuple[Any, jax.Array]:
-        traces.append(None)
-        state, actions = algorithm.init(), []
-        for i in range(_ROUNDS):
-            arms_key, select_key, noise_key = (random.fold_in(random.fold_in(key, i), j) for j in range(3))
-            arms = draw_arms(random.key_words(arms_key), num_arms, dim, "sphere", float_dtype())
-            choice = algorithm.select(state, arms, select_key, Side(jnp.full(num_arms, 0.01, float_dtype())))
-            _require(jnp.shape(choice.action) == (), "choice.action must be one number")
-            _require(jnp.issubdtype(choice.action.dtype, jnp.integer), "choice.action must be an integer")
-            x = arms[choice.action]
-            noise = random.signs(random.bits(random.key_words(noise_key), ()), float_dtype())
-            reward = x[0] + np.asarray(0.1, float_dtype()) * noise
-            new = algorithm.update(state, choice, x, reward, Side(jnp.asarray(0.01, float_dtype())))
-            _same_shapes(jax.eval_shape(lambda s: s, new), abstract, "update must keep the state's shapes and types")
-            state = new
-            actions.append(choice.action)
-        return state, jnp.stack(actions)
+    def first_round(algorithm: Any, key: jax.Array) -> Any:
+        return one_round(algorithm, algorithm.init(), key)
 
-    _check_transformations(play, algorithm, key, traces)
+    def play(algorithm: Any, key: jax.Array) -> Any:
+        def step(state: Any, i: jax.Array) -> tuple[Any, jax.Array]:
+            return one_round(algorithm, state, random.fold_in(key, i))
+
+        return jax.lax.scan(step, algorithm.init(), jnp.arange(_ROUNDS))
+
+    _check_transformations(first_round, play, algorithm, key)
     state, actions = jax.jit(play)(algorithm, key)
     _require(
         bool(np.all((np.asarray(actions) >= 0) & (np.asarray(actions) < num_arms))), "actions must be arms' indices"
@@ -73,10 +75,10 @@ def check_algorithm(algorithm: Any, *, dim: int, num_arms: int, key: jax.Array |
 def check_environment(environment: Any, *, key: jax.Array | None = None, num_draws: int = 4096) -> None:
     """Hold a bandit environment to the contract of :mod:`jaxvar.environments.interface`.
 
-    Checks that it is a pytree; shapes; that the same keys give the same round; that arms change by round exactly if
-    ``fixed_arms`` does not say otherwise; that nothing is NaN; that ``jit`` changes nothing and ``vmap`` equals a
-    loop; and that the noise of arm 0 in round 1 has mean zero and the variance that ``noise_var`` states (z-tests on
-    ``num_draws`` draws; a right environment fails with probability below 1e-6).
+    Checks that it is a pytree; shapes; that arms are those of the instance in every round where ``fixed_arms`` says
+    so; that nothing is NaN; that ``jit`` changes nothing and ``vmap`` equals a loop; and that the noise of arm 0 in
+    round 1 has mean zero and the variance that ``noise_var`` states (z-tests on ``num_draws`` draws; a right
+    environment fails with probability below 1e-6).
 
     Args:
       environment: one seed's environment.
@@ -87,33 +89,28 @@ def check_environment(environment: Any, *, key: jax.Array | None = None, num_dra
     _check_pytree(environment)
     _require_methods(environment, ("init", "observe", "pull"))
 
-    traces: list[None] = []
-
-    def play(environment: Any, key: jax.Array) -> tuple[Any, jax.Array]:
-        traces.append(None)
-        instance, seen = environment.init(random.fold_in(key, 0)), []
-        for i in range(1, 4):
-            observation = environment.observe(instance, jnp.int32(i), random.fold_in(key, i))
-            num = observation.arms.shape[0]
-            _require(observation.arms.ndim == 2, "observation.arms must be [num_arms, dim]")
-            for name in ("mean", "noise_var"):
-                _require(getattr(observation, name).shape == (num,), f"observation.{name} must be [num_arms]")
-            reward = environment.pull(
-                instance, observation, jnp.int32(num - 1), jnp.int32(i), random.fold_in(key, 9 + i)
-            )
-            _require(jnp.shape(reward) == (), "the reward must be one number")
-            seen.append((observation.arms, observation.mean, observation.noise_var, reward))
-        return seen, jnp.stack([r for *_, r in seen])
-
-    _check_transformations(play, environment, key, traces)
-    seen, _ = jax.jit(play)(environment, key)
-    _check_finite(seen, "arms, means, variances and rewards must be finite")
-    same = bool(np.array_equal(seen[0][0], seen[1][0]))
-    fixed = bool(getattr(environment, "fixed_arms", False))
-    if fixed:
-        _require(same, "fixed_arms is true but the arms of two rounds differ")
+    def one_round(environment: Any, key: jax.Array, round: Any = 1) -> Any:
         instance = environment.init(random.fold_in(key, 0))
-        _close(instance.arms, seen[0][0], "fixed_arms is true but instance.arms are other arms")
+        round = jnp.asarray(round, jnp.int32)
+        observation = environment.observe(instance, round, random.fold_in(random.fold_in(key, 1), round))
+        _require(jnp.ndim(observation.arms) == 2, "observation.arms must be [num_arms, dim]")
+        num = observation.arms.shape[0]
+        for name in ("mean", "noise_var"):
+            _require(jnp.shape(getattr(observation, name)) == (num,), f"observation.{name} must be [num_arms]")
+        reward_key = random.fold_in(random.fold_in(key, 2), round)
+        reward = environment.pull(instance, observation, jnp.int32(num - 1), round, reward_key)
+        _require(jnp.shape(reward) == (), "the reward must be one number")
+        return observation.arms, observation.mean, observation.noise_var, reward, getattr(instance, "arms", None)
+
+    def play(environment: Any, key: jax.Array) -> Any:
+        return [one_round(environment, key, i) for i in (1, 2, 3)]
+
+    _check_transformations(one_round, play, environment, key)
+    seen = jax.jit(play)(environment, key)
+    _check_finite(seen, "arms, means, variances and rewards must be finite")
+    if getattr(environment, "fixed_arms", False):
+        _require(bool(np.array_equal(seen[0][0], seen[1][0])), "fixed_arms is true but the arms of two rounds differ")
+        _close(seen[0][4], seen[0][0], "fixed_arms is true but instance.arms are other arms")
     _check_noise(environment, key, num_draws)
 
 
@@ -136,18 +133,26 @@ def _check_noise(environment: Any, key: jax.Array, num_draws: int) -> None:
     _require(error <= allowed, f"noise_var must be the noise's variance: says {variance:g}, is {square.mean():g}")
 
 
-def _check_transformations(play: Any, target: Any, key: jax.Array, traces: list[None]) -> None:
-    compiled = jax.jit(play)
-    plain, fast = play(target, key), compiled(target, key)
-    _close(plain, fast, "jit must not change results")
-    num_traces = len(traces)
-    compiled(jax.tree.map(lambda x: x + 0, target), random.fold_in(key, 1))
-    _require(len(traces) == num_traces, "new numbers in old shapes must not compile again")
+def _check_transformations(once: Any, play: Any, target: Any, key: jax.Array) -> None:
+    """``once`` is compared with and without jit, ``play``, which is longer, with and without vmap."""
+    _close(once(target, key), jax.jit(once)(target, key), "jit must not change results")
+    num_traces = 0
+
+    def counted(target: Any, key: jax.Array) -> Any:
+        nonlocal num_traces
+        num_traces += 1
+        return play(target, key)
+
+    compiled = jax.jit(counted)
     keys = jax.vmap(lambda i: random.fold_in(key, i))(jnp.arange(_BATCH))
+    compiled(target, keys[0])
+    before = num_traces
+    alone = [compiled(jax.tree.map(lambda x: x + 0, target), k) for k in keys]
+    _require(num_traces == before, "new numbers in old shapes must not compile again")
     together = jax.jit(jax.vmap(play, in_axes=(None, 0)))(target, keys)
     for i in range(_BATCH):
-        alone = compiled(target, keys[i])
-        _close(jax.tree.map(lambda x, i=i: x[i], together), alone, "vmap over seeds must equal a loop over them")
+        mine = jax.tree.map(lambda x, i=i: x[i], together)
+        _close(mine, alone[i], "vmap over seeds must equal a loop over them")
 
 
 def _check_pytree(target: Any) -> None:

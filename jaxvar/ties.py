@@ -38,8 +38,9 @@ def uniform(candidates: jax.Array, words: jax.Array) -> jax.Array:
     """
     num_arms = candidates.shape[0]
     ones = candidates.astype(jnp.int32)
+    num = jnp.sum(ones, axis=0, dtype=jnp.int32)
     u = random.uniform(random.bits(words, ()), jnp.float32)
-    rank = (u * jnp.sum(ones, axis=0, dtype=jnp.int32).astype(jnp.float32)).astype(jnp.int32)
+    rank = jnp.minimum((u * num.astype(jnp.float32)).astype(jnp.int32), num - 1)  # the product may round up to n
     if num_arms > _UNROLL:
         before = jnp.cumsum(ones, axis=0, dtype=jnp.int32) - ones
         return lowest(candidates & (before == rank[None]))

@@ -70,7 +70,7 @@ def ave_ucb(
       Zhao, He, Zhou, Zhang, Gu (2023), remark after Algorithm 2; the bandit form is written out here.
     """
     shared = layered.parameters(dim, num_rounds, noise_bound, delta, constants, ties, tie_tolerance, capacity)
-    return AveUcb(**shared, cap=None if cap is None else leaf(checks.positive("cap", cap)))
+    return AveUcb(**shared, cap=None if cap is None else leaf(checks.parameter("cap", cap)))
 
 
 @seeds_last

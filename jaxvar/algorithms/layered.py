@@ -147,11 +147,11 @@ def parameters(
     if tie_tolerance is None:
         tie_tolerance = tie_rules.default_tolerance(float_dtype())
     return {
-        "num_rounds": leaf(checks.number("num_rounds", num_rounds, low=1)),
-        "noise_bound": leaf(checks.positive("noise_bound", noise_bound)),
-        "delta": leaf(checks.probability("delta", delta)),
+        "num_rounds": leaf(checks.parameter("num_rounds", num_rounds)),
+        "noise_bound": leaf(checks.parameter("noise_bound", noise_bound)),
+        "delta": leaf(checks.parameter("delta", delta)),
         "constants": presets.paper() if constants is None else constants,
-        "tie_tolerance": leaf(checks.number("tie_tolerance", tie_tolerance, low=0.0)),
+        "tie_tolerance": leaf(checks.parameter("tie_tolerance", tie_tolerance)),
         "dim": dim,
         "capacity": _choose_capacity(capacity, dim, num_rounds, noise_bound),
         "ties": checks.choice("ties", ties, tie_rules.RULES),

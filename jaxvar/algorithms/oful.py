@@ -130,14 +130,14 @@ def oful(
     if tie_tolerance is None:
         tie_tolerance = tie_rules.default_tolerance(float_dtype())
     return Oful(
-        noise_bound=leaf(checks.positive("noise_bound", noise_bound)),
-        delta=leaf(checks.probability("delta", delta)),
-        lam=leaf(checks.positive("lam", lam)),
-        theta_bound=leaf(checks.positive("theta_bound", theta_bound)),
-        norm_bound=leaf(checks.positive("norm_bound", norm_bound)),
-        beta_scale=leaf(checks.number("beta_scale", beta_scale, low=0.0)),
-        tie_tolerance=leaf(checks.number("tie_tolerance", tie_tolerance, low=0.0)),
-        fixed_radius=None if fixed_radius is None else leaf(checks.number("fixed_radius", fixed_radius, low=0.0)),
+        noise_bound=leaf(checks.parameter("noise_bound", noise_bound)),
+        delta=leaf(checks.parameter("delta", delta)),
+        lam=leaf(checks.parameter("lam", lam)),
+        theta_bound=leaf(checks.parameter("theta_bound", theta_bound)),
+        norm_bound=leaf(checks.parameter("norm_bound", norm_bound)),
+        beta_scale=leaf(checks.parameter("beta_scale", beta_scale)),
+        tie_tolerance=leaf(checks.parameter("tie_tolerance", tie_tolerance)),
+        fixed_radius=None if fixed_radius is None else leaf(checks.parameter("fixed_radius", fixed_radius)),
         dim=checks.count("dim", dim),
         radius=checks.choice("radius", radius, RADII),
         ties=checks.choice("ties", ties, tie_rules.RULES),
@@ -188,7 +188,7 @@ def _update(self: Oful, state: OfulState, choice: Choice, x: jax.Array, reward: 
         cached_width2 = jnp.maximum(state.width2 - gain[None] * along * along, 0)
         cached_pred = state.pred + (gain * error)[None] * along
     return OfulState(
-        sigma_inv=state.sigma_inv - (gain[None] * direction)[:, None] * direction[None],
+        sigma_inv=state.sigma_inv - gain[None, None] * ridge.outer(direction),
         theta_hat=state.theta_hat + (gain * error)[None] * direction,
         loss=state.loss + gain * error * error,
         log_det=state.log_det + jnp.log1p(width2),

@@ -98,6 +98,8 @@ def _select(self: Save, state: layered.LayeredState, arms: jax.Array, words: jax
     for i in range(self.capacity):
         scaled_width2, estimate = layered.view(state, i, arms)
         largest = jnp.max(jnp.where(active, scaled_width2, 0), axis=0)
+        if i == 0:
+            finite = jnp.isfinite(largest)  # every arm is active here
         certain = largest <= q[i] * alpha**2  # line 7: every active width is at most alpha
         explores = ~certain & (largest > q[i] ** 2)  # line 13: some active width is above 2^-l
 
@@ -114,8 +116,8 @@ def _select(self: Save, state: layered.LayeredState, arms: jax.Array, words: jax
         keep = estimate >= (best - 2 * np.sqrt(q[i]) * state.beta_hat[i])[None]
         active = active & (keep | stopped[None])
 
-    lost = jnp.where(jnp.isfinite(largest), status.CAPACITY, status.NONFINITE)
-    return decide(self, active, width2, pred, beta, scale, layer, words, jnp.where(stopped, 0, lost))
+    lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE)
+    return decide(self, active, width2, pred, beta, scale, layer, words, lost)
 
 
 def decide(

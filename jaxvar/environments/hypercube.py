@@ -103,7 +103,7 @@ def hypercube_bandit(
     """
     cube_dim = checks.count("cube_dim", cube_dim, high=16)
     num_rounds = checks.count("num_rounds", num_rounds)
-    checks.positive("level", level)
+    checks.parameter("level", level)
     checks.positive("gap_multiplier", gap_multiplier)
     active: Any = num_rounds
     if budget is not None:

@@ -91,7 +91,7 @@ def linear_bandit(
     Returns:
       The environment, a pytree.
     """
-    norm_bound = leaf(checks.positive("norm_bound", norm_bound))
+    norm_bound = leaf(checks.parameter("norm_bound", norm_bound))
     given = None
     if not isinstance(arms, str):
         checks.array("arms", arms, (num_arms, dim), max_norm=norm_bound)
@@ -110,6 +110,8 @@ def linear_bandit(
     if not all(hasattr(noise, name) for name in ("draw", "variance", "schedule")):
         raise ValueError(f"noise must come from jaxvar.noise or have its methods, got {noise!r}")
     _check_bernoulli(noise, given, theta_star)
+    if hasattr(noise.schedule, "check"):
+        noise.schedule.check(num_arms, dim)
     return LinearBandit(
         noise=noise,
         theta_star=None if theta_star is None else leaf(theta_star),

@@ -35,7 +35,7 @@ class Noise(Protocol):
         ...
 
     def variance(self, std: jax.Array, mean: jax.Array) -> jax.Array:
-        """The exact variance of :meth:`draw`."""
+        """The exact variance of :meth:`draw` for each arm, [num_arms]."""
         ...
 
 
@@ -104,10 +104,11 @@ class ClippedGaussian:
 
     def variance(self, std: jax.Array, mean: jax.Array) -> jax.Array:
         """``std^2 (1 - 2 c f(c) - 2 F(-c)) + 2 R^2 F(-c)`` with ``c = R / std``: below ``std^2``."""
-        c = self.bound / jnp.where(std > 0, std, 1)
+        bound = self.bound[None]
+        c = bound / jnp.where(std > 0, std, 1)
         tail = jax.scipy.stats.norm.cdf(-c)
         inside = 1 - 2 * c * jax.scipy.stats.norm.pdf(c) - 2 * tail
-        return jnp.where(std > 0, std * std * inside + 2 * self.bound**2 * tail, 0)
+        return jnp.where(std > 0, std * std * inside + 2 * bound**2 * tail, 0)
 
 
 @pytree
@@ -129,7 +130,7 @@ class Bernoulli:
 
     def variance(self, std: jax.Array, mean: jax.Array) -> jax.Array:
         """``mean (scale - mean)``."""
-        return mean * (self.scale - mean)
+        return mean * (self.scale[None] - mean)
 
 
 def two_point(std: Any) -> TwoPoint:
@@ -155,7 +156,7 @@ def clipped_gaussian(std: Any, bound: Any = 1.0) -> ClippedGaussian:
 
 def bernoulli(scale: Any = 1.0) -> Bernoulli:
     """Rewards ``scale * Bernoulli(mean / scale)``, for means in ``[0, scale]``: the variance depends on the arm."""
-    return Bernoulli(schedule=schedules.constant(0.0), scale=leaf(checks.positive("scale", scale)))
+    return Bernoulli(schedule=schedules.constant(0.0), scale=leaf(checks.parameter("scale", scale)))
 
 
 def none() -> TwoPoint:
@@ -170,7 +171,7 @@ def _schedule(std: Any) -> Any:
 
 
 def _bound(bound: Any, least: Any, what: str) -> Any:
-    checks.positive("bound", bound)
+    checks.parameter("bound", bound)
     if not checks.is_traced(bound) and not checks.is_traced(least) and float(bound) < float(least):
         raise ValueError(f"bound must be at least {what}, {float(least):g}, got {bound!r}")
     return leaf(bound)

@@ -69,17 +69,21 @@ def replay_bandit(
     Returns:
       The environment, a pytree.
     """
-    fixed = np.ndim(arms) == 2
+    fixed = checks.rank("arms", arms) == 2
+    if norm_bound is not None:
+        checks.parameter("norm_bound", norm_bound)
     checks.array("arms", arms, (None,) * (2 if fixed else 3), max_norm=norm_bound)
     num_arms, dim = np.shape(arms)[-2:]
-    checks.array("noise", noise, (None,) if np.ndim(noise) == 1 else (None, num_arms))
+    checks.array("noise", noise, (None,) if checks.rank("noise", noise) == 1 else (None, num_arms))
     rounds = np.shape(noise)[0]
     if not fixed and np.shape(arms)[0] != rounds:
         raise ValueError(f"arms and noise must have as many rounds, got {np.shape(arms)[0]} and {rounds}")
-    checks.array("means", means, (num_arms,) if fixed and np.ndim(means) == 1 else (rounds, num_arms))
+    checks.array("means", means, (num_arms,) if fixed and checks.rank("means", means) == 1 else (rounds, num_arms))
     if noise_var is None:
         noise_var = np.zeros(rounds)
-    checks.array("noise_var", noise_var, (rounds,) if np.ndim(noise_var) == 1 else (rounds, num_arms))
+    checks.array("noise_var", noise_var, (rounds,) if checks.rank("noise_var", noise_var) == 1 else (rounds, num_arms))
+    if not checks.is_traced(noise_var) and np.min(noise_var) < 0:
+        raise ValueError(f"noise_var must not be negative, got {np.min(noise_var)}")
     if theta_star is not None:
         checks.array("theta_star", theta_star, (dim,))
     return ReplayBandit(

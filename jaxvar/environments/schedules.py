@@ -115,6 +115,11 @@ class ByRound(Constant):
         """How many rounds it is given for."""
         return int(self.std.shape[0])
 
+    def check(self, num_arms: int, dim: int) -> None:
+        """A row has an entry for each arm."""
+        if self.std.ndim == 2 and self.std.shape[1] != num_arms:
+            raise ValueError(f"std must have rows of the {num_arms} arms, got rows of {self.std.shape[1]}")
+
     def at(self, round: jax.Array) -> Any:
         """The round's entry or row."""
         return jax.lax.dynamic_index_in_dim(jnp.asarray(self.std), round - 1, keepdims=False)
@@ -126,18 +131,23 @@ class ByRound(Constant):
 
 @pytree
 class ByArm(Constant):
-    """``low + (high - low) |<direction, a>|``; built by :func:`by_arm`."""
+    """``low + (high - low) min(1, |<direction, a>|)``; built by :func:`by_arm`."""
 
     low: Any
     direction: Any  # [dim]
 
+    def check(self, num_arms: int, dim: int) -> None:
+        """The direction has the arms' length."""
+        checks.array("direction", self.direction, (dim,))
+
     def levels(self, level: Any, arms: jax.Array, word: jax.Array) -> jax.Array:
         """Larger along the direction."""
-        return self.low[None] + (self.std - self.low)[None] * jnp.abs(ridge.inner(arms, jnp.asarray(self.direction)))
+        along = jnp.minimum(jnp.abs(ridge.inner(arms, jnp.asarray(self.direction))), 1)
+        return self.low[None] + (self.std - self.low)[None] * along
 
 
 def _level(name: str, value: Any) -> Any:
-    return leaf(checks.number(name, value, low=0.0))
+    return leaf(checks.parameter(name, value))
 
 
 def constant(std: Any) -> Constant:
@@ -147,13 +157,13 @@ def constant(std: Any) -> Constant:
 
 def two_level(low: Any, high: Any, prob_high: Any = 0.5) -> TwoLevel:
     """``high`` with probability ``prob_high`` in each round, else ``low``; the same for all arms of the round."""
-    prob = leaf(checks.number("prob_high", prob_high, low=0.0, high=1.0))
+    prob = leaf(checks.parameter("prob_high", prob_high))
     return TwoLevel(low=_level("low", low), high=_ordered(low, high), prob_high=prob)
 
 
 def decaying(std: Any, power: Any = 1.0) -> Decaying:
     """``std / round^power``."""
-    return Decaying(std=_level("std", std), power=leaf(checks.number("power", power, low=0.0)))
+    return Decaying(std=_level("std", std), power=leaf(checks.parameter("power", power)))
 
 
 def bursts(low: Any, high: Any, period: int, length: int) -> Bursts:
@@ -165,14 +175,14 @@ def bursts(low: Any, high: Any, period: int, length: int) -> Bursts:
 
 def by_round(std: Any) -> ByRound:
     """Any standard deviations ``[rounds]`` or ``[rounds, num_arms]``."""
-    checks.array("std", std, (None,) if np.ndim(std) == 1 else (None, None))
+    checks.array("std", std, (None,) if checks.rank("std", std) == 1 else (None, None))
     if not checks.is_traced(std) and np.min(std) < 0:
         raise ValueError(f"std must not be negative, got {np.min(std)}")
     return ByRound(std=leaf(std))
 
 
 def by_arm(low: Any, high: Any, direction: Any) -> ByArm:
-    """``low + (high - low) |<direction, a>|``: ``high`` for a unit arm along the unit ``direction [dim]``."""
+    """``low + (high - low) min(1, |<direction, a>|)``: ``high`` for a unit arm along the unit ``direction [dim]``."""
     checks.array("direction", direction, (None,))
     if not checks.is_traced(direction) and abs(np.linalg.norm(direction) - 1) > 1e-6:
         raise ValueError(f"direction must have norm 1, got norm {np.linalg.norm(direction):g}")

@@ -47,4 +47,5 @@ def argmax_with_ties(
 
 def by_rank(candidates: list[int], uniform: float) -> int:
     """A random choice among n candidates in ascending order: the one of rank floor(u n), in single precision."""
-    return candidates[int(np.float32(uniform) * np.float32(len(candidates)))]
+    rank = int(np.float32(uniform) * np.float32(len(candidates)))
+    return candidates[min(rank, len(candidates) - 1)]
