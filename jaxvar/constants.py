@@ -52,7 +52,7 @@ def custom(label: str = "custom", **values: Any) -> RadiusConstants:
 
 
 def paper(beta_scale: Any = 1.0) -> RadiusConstants:
-    """The constants as printed in the paper, eq. (2.5): 16, 8, 6, 2^(-2l+4), 6, 2 and the switch at 64."""
+    """The constants as printed (label ``eq:def:beta``): 16, 8, 6, 2^(-2l+4), 6, 2 and the switch at 64."""
     return _printed("paper", beta_scale, log_coef=6.0, floor_coef=16.0)
 
 

@@ -18,7 +18,7 @@ def initial_radius(constants: RadiusConstants, capacity: int, dtype: Any) -> jax
 
 
 def radius(learned: ridge.Learned, constants: RadiusConstants, noise_bound: Any, log0: Any, log1: Any) -> jax.Array:
-    """``beta`` of the layer that learned, eq. (2.5) of the paper with its constants as data.
+    """``beta`` of the layer that learned, the paper's equation ``eq:def:beta`` with its constants as data.
 
     Args:
       learned: the layer's sums after the observation.

@@ -78,7 +78,7 @@ def save(
 
     References:
       Zhao, He, Zhou, Zhang, Gu (2023), Variance-dependent regret bounds for linear bandits and reinforcement learning,
-      Algorithm 1 and Theorem 2.3.
+      Algorithm 1 and the regret theorem after it (label ``thm:regret1``).
     """
     shared = layered.parameters(dim, num_rounds, noise_bound, delta, constants, ties, tie_tolerance, capacity)
     return Save(**shared, explore=checks.choice("explore", explore, EXPLORE))
