@@ -16,8 +16,8 @@ def tune_cpu(num_devices: int | None = None) -> None:
 
     By default XLA runs the operations of a loop body one by one from a task list. Raising the size up to which it
     compiles a loop as a whole removes that cost: programs like ours, with many small operations in millions of
-    rounds, become about three times faster on two cores. Call it before anything touches a JAX device; the ``jaxvar`` command does. It
-    changes ``XLA_FLAGS`` and ``jax_num_cpu_devices`` of this process.
+    rounds, become about three times faster on two cores. Call it before anything touches a JAX device; the ``jaxvar``
+    command does. It changes ``XLA_FLAGS`` and ``jax_num_cpu_devices`` of this process.
 
     Args:
       num_devices: devices to make; one per available core if not given.
