@@ -1,24 +1,31 @@
-"""jaxvar: batched simulation of variance-adaptive bandits, in JAX.
+"""jaxvar: batched simulation of variance-adaptive bandits and linear mixture MDPs, in JAX.
 
 The ten lines to start from are in the README; ``help`` of each name has its equations, shapes and references.
 """
 
-from jaxvar import constants, random, ridge, status, testing
+from jaxvar import constants, planning, random, ridge, status, testing
 from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
-from jaxvar.algorithms.interface import Choice, Confidence, Side
+from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step
 from jaxvar.algorithms.oful import greedy, oful
 from jaxvar.algorithms.save import save
+from jaxvar.algorithms.ucrl_ave import ucrl_ave
+from jaxvar.algorithms.ucrl_vtr import ucrl_vtr
 from jaxvar.algorithms.uniform import uniform
 from jaxvar.cpu import tune_cpu
 from jaxvar.environments import noise, schedules
+from jaxvar.environments.deep_tree import deep_tree
+from jaxvar.environments.explicit_mdp import explicit_mdp
+from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
 from jaxvar.environments.hypercube import hypercube_bandit
-from jaxvar.environments.interface import Observation
+from jaxvar.environments.interface import MdpInstance, Observation
 from jaxvar.environments.linear_bandit import linear_bandit
+from jaxvar.environments.random_mdp import graded_mdp, mixture_mdp
 from jaxvar.environments.replay import replay_bandit
+from jaxvar.environments.riverswim import riverswim
 from jaxvar.records import linear_spaced, log_spaced
 from jaxvar.result import SimulationError, SimulationResult
-from jaxvar.runner import RunResult, Trace, run, trace
+from jaxvar.runner import EpisodeTrace, RunResult, Trace, run, trace
 from jaxvar.simulate import simulate
 from jaxvar.sweep import sweep
 
@@ -27,25 +34,37 @@ __version__ = "0.1.0"
 __all__ = [
     "Choice",
     "Confidence",
+    "EpisodeTrace",
+    "MdpInstance",
+    "Model",
     "Observation",
     "RunResult",
     "Side",
     "SimulationError",
     "SimulationResult",
+    "Step",
     "Trace",
     "ave_ucb",
     "constants",
+    "deep_tree",
+    "explicit_mdp",
+    "graded_mdp",
     "greedy",
+    "horizon_dependent_mdp",
+    "horizon_free_mdp",
     "hypercube_bandit",
     "linear_bandit",
     "linear_spaced",
     "log_spaced",
+    "mixture_mdp",
     "noise",
     "oful",
+    "planning",
     "random",
     "record",
     "replay_bandit",
     "ridge",
+    "riverswim",
     "run",
     "save",
     "schedules",
@@ -55,5 +74,7 @@ __all__ = [
     "testing",
     "trace",
     "tune_cpu",
+    "ucrl_ave",
+    "ucrl_vtr",
     "uniform",
 ]

@@ -50,3 +50,17 @@ def seeds_last(kernel: F) -> F:
         return batched(*args)
 
     return cast(F, call)
+
+
+def differs(function: Callable[..., Any], *args: Any) -> Any:
+    """Which outputs of ``jax.vmap(function, in_axes=-1)(*args)`` differ along the mapped axis: a tree of bools."""
+    found: list[Any] = []
+    probe: Any = jax.custom_batching.custom_vmap(lambda tree: tree)
+
+    def rule(axis_size: int, in_batched: Any, tree: Any) -> tuple[Any, Any]:
+        found.append(in_batched[0])
+        return tree, in_batched[0]
+
+    probe.def_vmap(rule)
+    shape = jax.eval_shape(jax.vmap(lambda *a: probe(function(*a)), in_axes=-1), *args)
+    return found[0] if found else jax.tree.map(lambda _: False, shape)

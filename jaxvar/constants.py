@@ -6,18 +6,28 @@ After layer l has learned in round k, with ``q = 4^-l`` and ``log0 = log(4 k^2 L
     V    = emp_coef Emp + log_coef R^2 log1 + floor_coef q + cross_coef (range_coef 2^-l R log0 + bias_coef 2^-l)^2
                                                                              where 2^l >= switch sqrt(log1), else
     V    = fallback_count R^2 n + fallback_weight R^2 W + fallback_log R^2 log1 + fallback_floor q
+                                + fallback_cross (range_coef 2^-l R log0 + bias_coef 2^-l)^2
     beta = beta_scale (sqrt_coef 2^-l sqrt(V log0) + range_coef 2^-l R log0) + bias_coef 2^-l
 
 ``Emp = sum w^2 (r - <theta_hat, a>)^2``, ``n`` and ``W = sum w^2`` are taken over what the layer has learned from.
 Before it has learned, ``beta = initial_coef 2^-l``. ``beta_scale`` multiplies the stochastic part only.
+
+UCRL-AVE has the same radius with R = 1, k H in place of k, and every layer's radius computed anew at the start of
+every episode, with data or without (``initial_coef`` is not used). The paper prints other numbers for it, so presets
+have a form for each ``setting``; given a bandit's preset, :func:`for_episodes` finds the other one.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
+
+import numpy as np
 
 from jaxvar import checks
 from jaxvar.pytrees import leaf, pytree, static
+
+SETTINGS = ("bandit", "episodes")
 
 
 @pytree
@@ -39,29 +49,48 @@ class RadiusConstants:
     fallback_weight: Any
     fallback_log: Any
     fallback_floor: Any
+    fallback_cross: Any
     label: str = static(default="custom")
+    setting: str = static(default="any")  # "bandit", "episodes", or "any" where the numbers are meant for both
 
 
 def custom(label: str = "custom", **values: Any) -> RadiusConstants:
     """Constants of one's own: every field of :class:`RadiusConstants`, each finite and not negative."""
-    names = [name for name in RadiusConstants.__dataclass_fields__ if name != "label"]
+    names = number_names()
     missing, unknown = set(names) - set(values), set(values) - set(names)
     if missing or unknown:
         raise ValueError(f"constants need exactly {names}: missing {sorted(missing)}, unknown {sorted(unknown)}")
     return RadiusConstants(**{n: leaf(checks.number(n, values[n], low=0.0)) for n in names}, label=label)
 
 
-def paper(beta_scale: Any = 1.0) -> RadiusConstants:
-    """The constants as printed (label ``eq:def:beta``): 16, 8, 6, 2^(-2l+4), 6, 2 and the switch at 64."""
-    return _printed("paper", beta_scale, log_coef=6.0, floor_coef=16.0)
+def number_names() -> list[str]:
+    """The names of the constants: the fields that are numbers."""
+    return [name for name in RadiusConstants.__dataclass_fields__ if name not in ("label", "setting")]
 
 
-def paper_fixed(beta_scale: Any = 1.0) -> RadiusConstants:
-    """:func:`paper` with the two additive terms that the lemma on the variance estimate really needs.
+def paper(beta_scale: Any = 1.0, *, setting: str = "bandit") -> RadiusConstants:
+    """The constants as printed.
 
-    Its proof gives ``8 Emp + 9.62 R^2 log + 2^(-2l+7)``; the printed 6 and 2^(-2l+4) drop a factor 4.
+    For a bandit (label ``eq:def:beta``): 16, 8, 6, 2^(-2l+4), 6, 2 and the switch at 64. For episodes
+    (``eq:def:beta:mdp``): 16, 64, 8, 2^(-2l+5), 6, 1 and the switch at 64; 64 since the printed 8 stands both in the
+    variance estimate and before it.
     """
-    return _printed("paper_fixed", beta_scale, log_coef=9.62, floor_coef=128.0)
+    if checks.choice("setting", setting, SETTINGS) == "episodes":
+        return _printed("paper", setting, beta_scale, emp=64.0, log=8.0, floor=32.0, cross=0.0, bias=1.0, shift=0.0)
+    return _printed("paper", setting, beta_scale, emp=8.0, log=6.0, floor=16.0, cross=0.0, bias=2.0, shift=1.0)
+
+
+def paper_fixed(beta_scale: Any = 1.0, *, setting: str = "bandit") -> RadiusConstants:
+    """:func:`paper` with the additive terms that the lemma on the variance estimate really needs.
+
+    For a bandit its proof gives ``8 Emp + 9.62 R^2 log + 2^(-2l+7)``; the printed 6 and 2^(-2l+4) drop a factor 4. For
+    episodes the 8 before the empirical variance counts once, and the additive part is
+    ``16 (6 2^-l log + 2^-l)^2 + (28/3) log``.
+    """
+    if checks.choice("setting", setting, SETTINGS) == "episodes":
+        shared: dict[str, Any] = {"emp": 8.0, "log": 28.0 / 3.0, "floor": 0.0, "cross": 16.0, "bias": 1.0}
+        return _printed("paper_fixed", setting, beta_scale, **shared, shift=0.0)
+    return _printed("paper_fixed", setting, beta_scale, emp=8.0, log=9.62, floor=128.0, cross=0.0, bias=2.0, shift=1.0)
 
 
 def tight(beta_scale: Any = 1.0) -> RadiusConstants:
@@ -86,14 +115,20 @@ def tight(beta_scale: Any = 1.0) -> RadiusConstants:
         fallback_weight=1.0,
         fallback_log=0.0,
         fallback_floor=0.0,
+        fallback_cross=0.0,
     )
 
 
-def practical(beta_scale: Any = 0.1) -> RadiusConstants:
-    """The empirical variance in every layer and a small multiplier: not proved, meant for feasible K."""
-    return custom(
+def practical(beta_scale: Any = None, *, setting: str = "bandit") -> RadiusConstants:
+    """The empirical variance in every layer and a small multiplier: not proved, meant for feasible K.
+
+    If ``beta_scale`` is not given it is 0.1 for a bandit and 0.01 for episodes, where a layer's data are split over all
+    value functions ever planned with, and a larger one explores for thousands of episodes.
+    """
+    checks.choice("setting", setting, SETTINGS)
+    numbers = custom(
         "practical",
-        beta_scale=beta_scale,
+        beta_scale={"bandit": 0.1, "episodes": 0.01}[setting] if beta_scale is None else beta_scale,
         sqrt_coef=3.15,
         emp_coef=2.0,
         log_coef=0.125,
@@ -108,25 +143,61 @@ def practical(beta_scale: Any = 0.1) -> RadiusConstants:
         fallback_weight=0.0,
         fallback_log=0.0,
         fallback_floor=0.0,
+        fallback_cross=0.0,
     )
+    return dataclasses.replace(numbers, setting=setting if beta_scale is None else "any")
 
 
-def _printed(label: str, beta_scale: Any, *, log_coef: float, floor_coef: float) -> RadiusConstants:
-    return custom(
+def for_episodes(constants: RadiusConstants) -> RadiusConstants:
+    """``constants`` as UCRL-AVE uses them: a bandit's preset becomes the one of the same name for episodes.
+
+    Raises:
+      ValueError: for a bandit's preset with changed numbers, since it is not clear what they should become.
+    """
+    if constants.setting != "bandit":
+        return constants
+    preset = {"paper": paper, "paper_fixed": paper_fixed, "practical": practical}[constants.label]
+    original = preset(setting="bandit")
+    scales = ("beta_scale",) if constants.label != "practical" else ()  # printed constants may be scaled
+    for name in number_names():
+        mine = getattr(constants, name)
+        if name not in scales and (checks.is_traced(mine) or np.any(np.asarray(mine) != getattr(original, name))):
+            raise ValueError(
+                f"constants: {name} of the bandit preset {constants.label!r} was changed to {mine!r}; "
+                f"change it in jaxvar.constants.{constants.label}(setting='episodes') instead"
+            )
+    return dataclasses.replace(preset(setting="episodes"), **{name: getattr(constants, name) for name in scales})
+
+
+def _printed(
+    label: str,
+    setting: str,
+    beta_scale: Any,
+    *,
+    emp: float,
+    log: float,
+    floor: float,
+    cross: float,
+    bias: float,
+    shift: float,
+) -> RadiusConstants:
+    numbers = custom(
         label,
         beta_scale=beta_scale,
         sqrt_coef=16.0,
-        emp_coef=8.0,
-        log_coef=log_coef,
-        floor_coef=floor_coef,
-        cross_coef=0.0,
+        emp_coef=emp,
+        log_coef=log,
+        floor_coef=floor,
+        cross_coef=cross,
         range_coef=6.0,
-        bias_coef=2.0,
+        bias_coef=bias,
         initial_coef=2.0,
         switch=64.0,
-        log_shift=1.0,
+        log_shift=shift,
         fallback_count=8.0,
         fallback_weight=0.0,
-        fallback_log=log_coef,
-        fallback_floor=floor_coef,
+        fallback_log=log,
+        fallback_floor=floor,
+        fallback_cross=cross,
     )
+    return dataclasses.replace(numbers, setting=setting)

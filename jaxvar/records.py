@@ -33,6 +33,22 @@ class Event(NamedTuple):
     state: Any  # the algorithm's
 
 
+class EpisodeEvent(NamedTuple):
+    """One episode, after the algorithm has learned from it; stages h on the axes of length H."""
+
+    round: jax.Array  # []   int32, the episode's number, from 1
+    action: jax.Array  # [H]   int32
+    layer: jax.Array  # [H]   int32, from 1; 0 where nothing was learned or the algorithm has no layers
+    weight: jax.Array  # [H]
+    reward: jax.Array  # [H]   what the regression aims at: V_{h+1}(s'), of the episode's plan
+    mean: jax.Array  # [H]   its mean, [P V_{h+1}](s, a)
+    regret: jax.Array  # []   of this episode: V*(s_1) - V^pi(s_1)
+    noise_var: jax.Array  # []   the sum over the path of the conditional variances of V*_{h+1}
+    state: Any  # the algorithm's
+    optimistic: jax.Array | None  # []   bool, whether V_h >= V*_h in all states and stages
+    value_variance: jax.Array | None  # []   the sum over the path of the conditional variances of V_{h+1}
+
+
 class Recorder(Protocol):
     """See the module."""
 
@@ -93,7 +109,7 @@ class Regret:
 
 @pytree
 class TotalVariance(Regret):
-    """The sum of the noise variances of the pulled arms so far."""
+    """The sum of the noise variances of the pulled arms so far; in episodes ``Var*_K``, that of V* along the paths."""
 
     name = "variance"
 
@@ -104,7 +120,7 @@ class TotalVariance(Regret):
 
 @pytree
 class LayerRounds:
-    """How many rounds ended in each layer; entry 0 counts the rounds in which nothing was learned."""
+    """How many rounds ended in each layer (in episodes: how many steps it learned from); entry 0: nothing learned."""
 
     name = "layer_rounds"
 
@@ -114,7 +130,7 @@ class LayerRounds:
 
     def update(self, memory: jax.Array, event: Event, algorithm: Any, instance: Any) -> jax.Array:
         """One more round of the event's layer."""
-        return _count(memory, event.layer)
+        return _count(memory, event.layer.reshape(-1))
 
     def read(self, memory: jax.Array) -> jax.Array:
         """[capacity + 1]."""
@@ -151,28 +167,74 @@ class ConfidenceEvent:
     def update(self, memory: ConfidenceMemory, event: Event, algorithm: Any, instance: Any) -> ConfidenceMemory:
         """Check every layer (only the one that learned can have changed)."""
         shape = algorithm.confidence(event.state)
-        return _hold(memory, event._replace(state=()), shape, instance.theta_star)
+        noise = (event.weight * (event.reward - event.mean)).reshape(-1)
+        return _hold(memory, event.layer.reshape(-1), noise, shape, instance.theta_star)
 
     def read(self, memory: ConfidenceMemory) -> jax.Array:
         """[layers]."""
         return memory.held
 
 
-@seeds_last
-def _count(memory: jax.Array, layer: jax.Array) -> jax.Array:
-    index = np.arange(memory.shape[0], dtype=np.int32).reshape(memory.shape[0], *(1,) * layer.ndim)
-    return memory + (index == layer[None]).astype(jnp.int32)
+@pytree
+class OptimisticEpisodes:
+    """How many episodes so far had a plan with ``V_h >= V*_h`` in all states and stages."""
+
+    name = "optimistic"
+
+    def init(self, algorithm: Any, instance: Any) -> jax.Array:
+        """Zero."""
+        return jnp.int32(0)
+
+    def update(self, memory: jax.Array, event: Any, algorithm: Any, instance: Any) -> jax.Array:
+        """One more, if this one was."""
+        return memory + _of_episode(event, "optimistic", self.name).astype(jnp.int32)
+
+    def read(self, memory: jax.Array) -> jax.Array:
+        """[]."""
+        return memory
+
+
+@pytree
+class ValueVariance(Regret):
+    """The sum over all paths so far of the conditional variances of the plans' value functions."""
+
+    name = "value_variance"
+
+    def update(self, memory: Sum, event: Any, algorithm: Any, instance: Any) -> Sum:
+        """One more episode."""
+        return memory.add(_of_episode(event, "value_variance", self.name).astype(memory.total.dtype))
+
+
+def _of_episode(event: Any, field: str, name: str) -> jax.Array:
+    found: jax.Array | None = getattr(event, field, None)
+    if found is None:
+        raise ValueError(f"record: {name!r} needs episodes whose plans have a `value`")
+    return found
 
 
 @seeds_last
-def _hold(memory: ConfidenceMemory, event: Event, shape: Any, theta_star: jax.Array) -> ConfidenceMemory:
-    num = memory.held.shape[0]
-    number = np.arange(1, num + 1, dtype=np.int32).reshape(num, *(1,) * event.layer.ndim)
-    noise = event.weight * (event.reward - event.mean)
-    noise_loss = memory.noise_loss + jnp.where(number == event.layer[None], (noise * noise)[None], 0)
+def _count(memory: jax.Array, layers: jax.Array) -> jax.Array:
+    """``memory [capacity + 1]`` with one more for each of the ``layers [steps]``."""
+    index = _numbers(0, memory.shape[0], layers)
+    return memory + jnp.sum((index == layers[None]).astype(jnp.int32), axis=1, dtype=jnp.int32)
+
+
+@seeds_last
+def _hold(
+    memory: ConfidenceMemory, layers: jax.Array, noise: jax.Array, shape: Any, theta_star: jax.Array
+) -> ConfidenceMemory:
+    """With the weighted ``noise [steps]`` that the ``layers [steps]`` learned from."""
+    number = _numbers(1, memory.held.shape[0], layers)
+    learned = jnp.sum(jnp.where(number == layers[None], (noise * noise)[None], 0), axis=1)
+    noise_loss = memory.noise_loss + learned
     at_truth = noise_loss + shape.ridge * jnp.sum(theta_star * theta_star, axis=0)[None]
     inside = at_truth - shape.loss <= shape.beta_hat**2
     return ConfidenceMemory(noise_loss, memory.held & inside)
+
+
+def _numbers(first: int, num: int, layers: jax.Array) -> np.ndarray[Any, Any]:
+    """``first, first + 1, ...`` on an axis before that of ``layers [steps]``."""
+    return np.arange(first, first + num, dtype=np.int32).reshape(num, *(1,) * layers.ndim)
 
 
 def _num_layers(algorithm: Any) -> int:
@@ -197,6 +259,16 @@ def layer_rounds() -> LayerRounds:
 def confidence() -> ConfidenceEvent:
     """Record, per layer, whether the confidence event has held so far."""
     return ConfidenceEvent()
+
+
+def optimism() -> OptimisticEpisodes:
+    """Record how many episodes had an optimistic plan."""
+    return OptimisticEpisodes()
+
+
+def value_variance() -> ValueVariance:
+    """Record the total variance of the plans' value functions along the paths played."""
+    return ValueVariance()
 
 
 def linear_spaced(num_rounds: int, num: int) -> np.ndarray[Any, Any]:

@@ -31,6 +31,11 @@ class SimulationResult:
     capacity: int | None  # layers stored in the end
 
     @property
+    def episodes(self) -> Array:
+        """``rounds``, under the name they have where a round is an episode, [records]."""
+        return self.rounds
+
+    @property
     def regret(self) -> Array:
         """Cumulative pseudo-regret, [..., seeds, records]."""
         return self.records["regret"]

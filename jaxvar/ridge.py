@@ -38,6 +38,24 @@ class Layers(NamedTuple):
     count: jax.Array  # type: ignore[assignment]  # [capacity]   int32, number of observations
 
 
+class Ridge(NamedTuple):
+    """Plain ridge regression: every observation counts once."""
+
+    sigma_inv: jax.Array  # [d, d]   inverse of V = lam I + sum x x^T
+    theta_hat: jax.Array  # [d]
+    loss: jax.Array  # []   the least value of sum (y - <theta, x>)^2 + lam |theta|^2
+    log_det: jax.Array  # []   log det V - d log lam
+
+
+class Seen(NamedTuple):
+    """What one observation did to a plain ridge regression."""
+
+    direction: jax.Array  # [d]   u = V^-1 x
+    gain: jax.Array  # []   1 / (1 + x^T V^-1 x)
+    error: jax.Array  # []   y - <theta, x>, before learning
+    width2: jax.Array  # []   x^T V^-1 x, before learning
+
+
 class ArmCache(NamedTuple):
     """``a^T P a`` and ``<a, theta>`` of arms that never change, kept up to date instead of computed anew."""
 
@@ -75,6 +93,27 @@ def init_layers(dim: int, capacity: int, lam: Any, dtype: Any) -> Layers:
     )
 
 
+def init_ridge(dim: int, lam: Any, dtype: Any) -> Ridge:
+    """A regression that has seen nothing: ``V = lam I``."""
+    zero = jnp.zeros((), dtype)
+    return Ridge(jnp.eye(dim, dtype=dtype) / lam, jnp.zeros(dim, dtype), zero, zero)
+
+
+def regress(ridge: Ridge, x: jax.Array, y: jax.Array) -> tuple[Ridge, Seen]:
+    """One more observation ``(x, y)`` of plain ridge regression."""
+    direction = transform(ridge.sigma_inv, x)
+    width2 = jnp.sum(direction * x, axis=0)
+    error = y - jnp.sum(ridge.theta_hat * x, axis=0)
+    gain = 1 / (1 + width2)
+    new = Ridge(
+        sigma_inv=ridge.sigma_inv - gain[None, None] * outer(direction),
+        theta_hat=ridge.theta_hat + (gain * error)[None] * direction,
+        loss=ridge.loss + gain * error * error,
+        log_det=ridge.log_det + jnp.log1p(width2),
+    )
+    return new, Seen(direction, gain, error, width2)
+
+
 def init_cache(layers: Layers, arms: jax.Array) -> ArmCache:
     """The cache of fixed ``arms [num_arms, d]`` for layers that have seen nothing."""
     capacity = layers.loss.shape[0]
@@ -84,7 +123,7 @@ def init_cache(layers: Layers, arms: jax.Array) -> ArmCache:
 
 def quadratic(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     """``a^T M a >= 0`` for each row of ``arms [N, d]`` and a symmetric positive definite ``matrix [d, d]``."""
-    return jnp.maximum(jnp.sum(arms * _combine(matrix[:, None], jnp.moveaxis(arms, 1, 0)[:, :, None]), axis=1), 0)
+    return jnp.maximum(jnp.sum(arms * combine(matrix[:, None], jnp.moveaxis(arms, 1, 0)[:, :, None]), axis=1), 0)
 
 
 def inner(arms: jax.Array, vector: jax.Array) -> jax.Array:
@@ -94,7 +133,7 @@ def inner(arms: jax.Array, vector: jax.Array) -> jax.Array:
 
 def transform(matrix: jax.Array, vector: jax.Array) -> jax.Array:
     """``M v`` for a symmetric ``matrix [d, d]`` and ``vector [d]``."""
-    return _combine(matrix, vector[:, None])
+    return combine(matrix, vector[:, None])
 
 
 def outer(vector: jax.Array) -> jax.Array:
@@ -105,7 +144,7 @@ def outer(vector: jax.Array) -> jax.Array:
     return vector[:, None] * vector[None]
 
 
-def _combine(rows: jax.Array, weights: jax.Array) -> jax.Array:
+def combine(rows: jax.Array, weights: jax.Array) -> jax.Array:
     """``sum_j weights[j] * rows[j]``, written out for short sums.
 
     XLA keeps a reduction's accumulator in memory order of the summed axis; a chain of multiply-adds it vectorises

@@ -19,6 +19,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from jaxvar import checks, random, runner, status
+from jaxvar.batching import differs
 from jaxvar.pytrees import pytree, static
 from jaxvar.records import record_rounds
 from jaxvar.result import SimulationResult
@@ -28,6 +29,7 @@ _CPU_BLOCK = 8
 _CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and Ctrl-C is answered
 _CPU_CHUNKS = (128, 4096)  # but at least and at most
 _ACCELERATOR_CHUNK = 16384
+_EPISODE_WORK = 8  # a step of an episode, with its share of the plan, takes about as long as this many rounds
 
 
 def simulate(
@@ -35,8 +37,9 @@ def simulate(
     environment: Any,
     *,
     key: jax.Array,
-    num_rounds: int,
     num_seeds: int,
+    num_rounds: int | None = None,
+    num_episodes: int | None = None,
     first_seed: int = 0,
     records: int | Sequence[int] | None = None,
     record: tuple[Any, ...] = runner.DEFAULT_RECORDERS,
@@ -50,14 +53,14 @@ def simulate(
       algorithm: an algorithm, or a sweep of one.
       environment: an environment, or a sweep of one.
       key: the root key. Seed s of any simulation with this key meets the same problem and noise.
-      num_rounds: rounds per seed.
       num_seeds: seeds per setting, numbered from ``first_seed``.
+      num_rounds: rounds per seed, where the environment is a bandit.
+      num_episodes: episodes per seed, where it is episodic.
       first_seed: number of the first seed.
-      records: how many evenly spaced rounds to record, or which rounds; 100 if not given.
+      records: how many evenly spaced rounds (or episodes) to record, or which; 100 if not given.
       record: recorders, from :mod:`jaxvar.record`.
       chunk: runs per call of the compiled program, a whole number of blocks per device; chosen if not given. Results
-      agree for
-        any chunk; to the last bit for equal chunks.
+        agree for any chunk; to the last bit for equal chunks.
       devices: devices to use; all local ones of the default backend if not given.
       progress: show a progress bar.
 
@@ -68,8 +71,9 @@ def simulate(
     first_seed = checks.count("first_seed", first_seed, low=0, high=2**31 - 1 - num_seeds)
     base_algorithm, algorithm_values, algorithm_points = _unpack(algorithm)
     base_environment, environment_values, environment_points = _unpack(environment)
-    num_rounds = runner.check_call(base_algorithm, base_environment, key, num_rounds, record)
-    rounds = record_rounds(records, num_rounds)
+    num = runner.check_call(base_algorithm, base_environment, key, num_rounds, num_episodes, record)
+    rounds = record_rounds(records, num)
+    steps = num * (_EPISODE_WORK * base_environment.horizon if runner.is_episodic(base_environment) else 1)
     devices = list(jax.local_devices() if devices is None else devices)
     if not devices:
         raise ValueError("devices must name at least one device, got none")
@@ -77,7 +81,7 @@ def simulate(
 
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
     total = math.prod(settings) * num_seeds
-    block, chunk = _sizes(total, num_rounds, chunk, devices)
+    block, chunk = _sizes(total, steps, chunk, devices)
     which = np.stack(np.unravel_index(np.arange(total), (*settings, num_seeds))).astype(np.int32)
     which[2] += first_seed
 
@@ -91,14 +95,14 @@ def simulate(
             ids,
             rounds,
             tuple(_closed(r) for r in record),
-            num_rounds=num_rounds,
+            num_rounds=num,
             block=block,
             mesh=mesh,
         )
         return jax.device_get(out)
 
     parts: list[dict[str, np.ndarray[Any, Any]]] = []
-    with _progress_bar(progress, total * num_rounds) as bar:
+    with _progress_bar(progress, total * num) as bar:
         for start in range(0, total, chunk):
             # The last chunk is filled up with runs that are dropped again: one shape, one program.
             ids = which[:, np.minimum(np.arange(start, start + chunk), total - 1)]
@@ -108,7 +112,7 @@ def simulate(
                 part = play(base_algorithm, ids)
             kept = min(chunk, total - start)
             parts.append({name: x[:kept] for name, x in part.items()})
-            bar.update(kept * num_rounds)
+            bar.update(kept * num)
 
     axes = tuple(p for p in (algorithm_points, environment_points) if p)
     shape = (*(len(p) for p in axes), num_seeds)
@@ -161,17 +165,22 @@ def _program(
             def begin(mine: Any, theirs: Any, seed: jax.Array) -> Any:
                 return runner.begin(_with(algorithm, mine), _with(environment, theirs), words, seed, record)
 
-            def step(mine: Any, theirs: Any, fixed: Any, carry: Any, round: jax.Array) -> Any:
-                return runner.advance(_with(algorithm, mine), _with(environment, theirs), record, fixed, carry, round)[
-                    0
-                ]
+            # What is the same for all seeds of the block, such as a given model, is held once.
+            fixed_differs, _ = differs(begin, mine, theirs, ids[2])
+            axes = jax.tree.map(lambda d: -1 if d else None, fixed_differs)
+            fixed, carry = jax.vmap(begin, in_axes=-1, out_axes=(axes, -1))(mine, theirs, ids[2])
 
-            fixed, carry = jax.vmap(begin, in_axes=-1, out_axes=-1)(mine, theirs, ids[2])
-            step_all = jax.vmap(step, in_axes=(-1, -1, -1, -1, None), out_axes=-1)
+            def each(function: Any, *carried: Any, shared: tuple[Any, ...] = ()) -> Any:
+                def one(mine: Any, theirs: Any, fixed: Any, carried: Any) -> Any:
+                    return function(_with(algorithm, mine), _with(environment, theirs), fixed, *carried, *shared)
+
+                return jax.vmap(one, in_axes=(-1, -1, axes, -1), out_axes=-1)(mine, theirs, fixed, carried)
+
+            def step(carry: Any, round: jax.Array) -> Any:
+                return runner.advance(each, _opened(environment), record, carry, round)[0]
+
             read_all = jax.vmap(functools.partial(runner.read, record), in_axes=-1, out_axes=-1)
-            carry, store = runner.play(
-                lambda c, k: step_all(mine, theirs, fixed, c, k), read_all, carry, rounds, num_rounds
-            )
+            carry, store = runner.play(step, read_all, carry, rounds, num_rounds)
             return {**store, "status": carry.status, "status_round": carry.status_round}
 
         out = jax.lax.map(play_block, ids.reshape(3, share // block, block).swapaxes(0, 1))

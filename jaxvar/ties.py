@@ -32,14 +32,15 @@ def lowest(candidates: jax.Array) -> jax.Array:
 
 
 def uniform(candidates: jax.Array, words: jax.Array) -> jax.Array:
-    """An index drawn uniformly among ``candidates [N]`` with the words ``[2]`` of a key.
+    """An index drawn uniformly among ``candidates [N]`` with the words ``[2]`` of a key."""
+    return by_rank(candidates, random.uniform(random.bits(words, ()), jnp.float32))
 
-    With u uniform in (0, 1) and n candidates, the one of rank floor(u n), counted from 0.
-    """
+
+def by_rank(candidates: jax.Array, u: jax.Array) -> jax.Array:
+    """Of n ``candidates [N, ...]`` the one of rank floor(u n), counted from 0, for ``u [...]`` in (0, 1)."""
     num_arms = candidates.shape[0]
     ones = candidates.astype(jnp.int32)
     num = jnp.sum(ones, axis=0, dtype=jnp.int32)
-    u = random.uniform(random.bits(words, ()), jnp.float32)
     rank = jnp.minimum((u * num.astype(jnp.float32)).astype(jnp.int32), num - 1)  # the product may round up to n
     if num_arms > _UNROLL:
         before = jnp.cumsum(ones, axis=0, dtype=jnp.int32) - ones

@@ -12,10 +12,11 @@ ROOT = Path(jaxvar.__file__).parent
 LAYERS = (
     {"batching", "checks", "pytrees", "random", "ridge", "status"},
     {"constants", "cpu", "ties"},
-    {"radius"},
+    {"planning", "radius"},
     {"algorithms", "environments"},
     {"records"},
-    {"result", "sweep"},
+    {"result", "seeds", "sweep"},
+    {"episodes", "rounds"},
     {"runner"},
     {"simulate"},
     {"testing"},

@@ -102,7 +102,11 @@ def play(case: Case, seed: int) -> tuple[Any, Any]:
             capacity=CAPACITY,
             **options,
         )
-        numbers = {f.name: getattr(constants, f.name) for f in dataclasses.fields(constants) if f.name != "label"}
+        numbers = {
+            f.name: getattr(constants, f.name)
+            for f in dataclasses.fields(constants)
+            if f.name not in ("label", "setting")
+        }
         twin = run_twin(
             *given,
             horizon=case.num_rounds,

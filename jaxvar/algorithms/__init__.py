@@ -1,1 +1,1 @@
-"""Bandit algorithms: one file each, reading like its specification."""
+"""Algorithms for bandits and for episodes: one file each, reading like its specification."""

@@ -1,6 +1,6 @@
-"""What a bandit algorithm receives and returns.
+"""What an algorithm receives and returns.
 
-An algorithm is any object with three pure methods, for one seed::
+A bandit algorithm is any object with three pure methods, for one seed::
 
     init() -> state
     select(state, arms [num_arms, dim], key, side) -> choice
@@ -11,6 +11,16 @@ arrays of fixed shapes; where it has a ``status`` (int32, bits of :mod:`jaxvar.s
 Optional methods: ``with_fixed_arms(arms)`` returns the algorithm to use when the decision set never changes,
 ``grow()`` returns one with more capacity, to rerun with after ``status.CAPACITY``, and ``confidence(state)`` returns
 :class:`Confidence`.
+
+An episodic algorithm has these three instead::
+
+    init(model) -> state
+    plan(state, model) -> plan                          at the start of every episode
+    update(state, model, plan, step) -> state           after every step of it
+
+``plan`` needs a ``policy [H, S]`` (actions); ``value [H + 1, S]`` is recorded where it has one. A ``plan`` method
+that takes a third argument named ``key`` is given the episode's random key. Where the state has a ``layer`` and a
+``weight`` of the last step, they are recorded; ``status``, ``grow`` and ``confidence`` are as above.
 """
 
 from __future__ import annotations
@@ -18,6 +28,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import jax
+
+from jaxvar.pytrees import pytree, static
 
 
 class Side(NamedTuple):
@@ -49,6 +61,40 @@ class Confidence(NamedTuple):
     beta_hat: jax.Array  # [layers]
 
 
+@pytree
+class Model:
+    """What a learner knows of a linear mixture MDP: everything but the mixture's weights ``theta*``."""
+
+    phi: Any  # [S, A, S, d]   the probability of the next state (third axis) is <phi, theta*>
+    reward: Any  # [S, A]
+    horizon: int = static()  # H, steps per episode
+
+    @property
+    def num_states(self) -> int:
+        """S."""
+        return int(self.reward.shape[0])
+
+    @property
+    def num_actions(self) -> int:
+        """A."""
+        return int(self.reward.shape[1])
+
+    @property
+    def dim(self) -> int:
+        """D."""
+        return int(self.phi.shape[3])
+
+
+class Step(NamedTuple):
+    """One step of an episode."""
+
+    stage: jax.Array  # []   int32, h counted from 0
+    state: jax.Array  # []   int32
+    action: jax.Array  # []   int32
+    next_state: jax.Array  # []   int32
+    reward: jax.Array  # []
+
+
 class Algorithm(Protocol):
     """The three methods every bandit algorithm has."""
 
@@ -62,4 +108,20 @@ class Algorithm(Protocol):
 
     def update(self, state: Any, choice: Any, x: jax.Array, reward: jax.Array, side: Side) -> Any:
         """Learn from the reward of ``x [dim]``."""
+        ...
+
+
+class EpisodicAlgorithm(Protocol):
+    """The three methods every episodic algorithm has."""
+
+    def init(self, model: Model) -> Any:
+        """The state before the first episode."""
+        ...
+
+    def plan(self, state: Any, model: Model) -> Any:
+        """The policy of the coming episode."""
+        ...
+
+    def update(self, state: Any, model: Model, plan: Any, step: Step) -> Any:
+        """Learn from a step."""
         ...

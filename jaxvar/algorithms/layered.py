@@ -58,9 +58,7 @@ class LayeredAlgorithm:
     @property
     def num_layers(self) -> jax.Array:
         """``L = ceil(log2(1 / alpha))``, at least 1: the L inside the logarithms."""
-        # Rounding must not add a layer where 1 / alpha is a power of two.
-        slack = 1e-9 if self.dtype.itemsize == 8 else 1e-4
-        return jnp.maximum(jnp.ceil(-jnp.log2(self.alpha) - slack), 1)
+        return layer_count(self.alpha)
 
     def init(self) -> LayeredState:
         """Empty layers (Algorithm 1, lines 1-2)."""
@@ -92,6 +90,12 @@ class LayeredAlgorithm:
         return dataclasses.replace(self, capacity=min(self.capacity + 4, MAX_LAYERS))
 
 
+def layer_count(alpha: jax.Array) -> jax.Array:
+    """``L = ceil(log2(1 / alpha))``, at least 1; rounding adds no layer where 1 / alpha is a power of two."""
+    slack = 1e-9 if jnp.result_type(alpha).itemsize == 8 else 1e-4
+    return jnp.maximum(jnp.ceil(-jnp.log2(alpha) - slack), 1)
+
+
 @seeds_last
 def _update(
     self: LayeredAlgorithm, state: LayeredState, choice: Choice, x: jax.Array, reward: jax.Array
@@ -113,7 +117,9 @@ def refreshed_radius(self: LayeredAlgorithm, learned: ridge.Learned, round: jax.
     log_factor = jnp.log(4 * self.num_layers / self.delta)
     log0 = log_factor + 2 * jnp.log(k)  # log(4 k^2 L / delta)
     log1 = log_factor + 2 * jnp.log(k + self.constants.log_shift)
-    return radius(learned, self.constants, self.noise_bound, log0, log1)
+    num = learned.num.astype(self.dtype)
+    sums = (learned.scale, learned.variance_sum, learned.weight_sum, num)
+    return radius(*sums, self.constants, self.noise_bound, log0, log1)
 
 
 def failure(learned: ridge.Learned) -> jax.Array:
@@ -144,6 +150,8 @@ def parameters(
     dim = checks.count("dim", dim)
     if constants is not None and not isinstance(constants, presets.RadiusConstants):
         raise ValueError(f"constants must come from jaxvar.constants, got {constants!r}")
+    if constants is not None and constants.setting == "episodes":
+        raise ValueError(f"constants must be a bandit's, got {constants.label!r} with setting 'episodes'")
     if tie_tolerance is None:
         tie_tolerance = tie_rules.default_tolerance(float_dtype())
     return {
@@ -153,12 +161,12 @@ def parameters(
         "constants": presets.paper() if constants is None else constants,
         "tie_tolerance": leaf(checks.parameter("tie_tolerance", tie_tolerance)),
         "dim": dim,
-        "capacity": _choose_capacity(capacity, dim, num_rounds, noise_bound),
+        "capacity": choose_capacity(capacity, dim, num_rounds, noise_bound),
         "ties": checks.choice("ties", ties, tie_rules.RULES),
     }
 
 
-def _choose_capacity(capacity: int | None, dim: int, num_rounds: Any, noise_bound: Any) -> int:
+def choose_capacity(capacity: int | None, dim: int, num_rounds: Any, noise_bound: Any) -> int:
     """How many layers to store: those that ``num_rounds`` rounds can fill, and one more.
 
     A unit vector's width falls from 2^l to 2^-l after about ``4^l 4 l ln(2) d`` updates of layer l.

@@ -55,13 +55,9 @@ class Oful:
 
     def init(self) -> OfulState:
         """An empty regression."""
-        zero = jnp.zeros((), self.dtype)
         arms = self.fixed_arms
         return OfulState(
-            sigma_inv=jnp.eye(self.dim, dtype=self.dtype) / self.lam,
-            theta_hat=jnp.zeros(self.dim, self.dtype),
-            loss=zero,
-            log_det=zero,
+            **ridge.init_ridge(self.dim, self.lam, self.dtype)._asdict(),
             round=jnp.int32(0),
             status=jnp.int32(0),
             width2=None if arms is None else jnp.sum(arms * arms, axis=1) / self.lam,
@@ -175,10 +171,8 @@ def _select(self: Oful, state: OfulState, arms: jax.Array, words: jax.Array) -> 
 
 @seeds_last
 def _update(self: Oful, state: OfulState, choice: Choice, x: jax.Array, reward: jax.Array) -> OfulState:
-    direction = ridge.transform(state.sigma_inv, x)
-    width2 = jnp.sum(direction * x, axis=0)
-    error = reward - jnp.sum(state.theta_hat * x, axis=0)
-    gain = 1 / (1 + width2)
+    before = ridge.Ridge(state.sigma_inv, state.theta_hat, state.loss, state.log_det)
+    after, (direction, gain, error, width2) = ridge.regress(before, x, reward)
     finite = jnp.isfinite(error) & jnp.isfinite(width2)
     failure = jnp.where(finite, jnp.where(width2 >= 0, 0, status.INDEFINITE), status.NONFINITE).astype(jnp.int32)
     if state.width2 is None or state.pred is None:
@@ -188,10 +182,7 @@ def _update(self: Oful, state: OfulState, choice: Choice, x: jax.Array, reward: 
         cached_width2 = jnp.maximum(state.width2 - gain[None] * along * along, 0)
         cached_pred = state.pred + (gain * error)[None] * along
     return OfulState(
-        sigma_inv=state.sigma_inv - gain[None, None] * ridge.outer(direction),
-        theta_hat=state.theta_hat + (gain * error)[None] * direction,
-        loss=state.loss + gain * error * error,
-        log_det=state.log_det + jnp.log1p(width2),
+        **after._asdict(),
         round=state.round + 1,
         status=state.status | choice.status | failure,
         width2=cached_width2,

@@ -1,1 +1,1 @@
-"""Bandit environments: where arms, means and noise come from."""
+"""Bandits and linear mixture MDPs: one file for each kind, with the noise and the checks they share."""

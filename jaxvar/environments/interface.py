@@ -1,6 +1,6 @@
-"""What a bandit environment provides.
+"""What an environment provides.
 
-An environment is any object with three pure methods, for one seed and one round (counted from 1)::
+A bandit environment is any object with three pure methods, for one seed and one round (counted from 1)::
 
     init(key) -> instance                                   drawn once; has ``theta_star`` where there is one
     observe(instance, round, key) -> observation            the decision set of the round
@@ -10,6 +10,10 @@ An environment is any object with three pure methods, for one seed and one round
 different rounds, and of ``observe`` and ``pull``, are independent, and the same for every algorithm. Optional
 attributes: ``fixed_arms`` (true if the arms never change: ``instance.arms`` are then handed to the algorithm once)
 and ``max_rounds``.
+
+An episodic environment is a Markov decision process given by its tables: an object with a ``horizon`` (the number of
+steps of an episode, static) and one pure method, ``init(key) -> instance``, drawn once per seed. ``instance`` needs
+the fields of :class:`MdpInstance`. What does not depend on the key is held once for all seeds.
 """
 
 from __future__ import annotations
@@ -28,6 +32,16 @@ class Observation(NamedTuple):
     noise_std: jax.Array  # [num_arms]   the noise family's parameter
 
 
+class MdpInstance(NamedTuple):
+    """One linear mixture MDP: ``transition = <phi, theta_star>``."""
+
+    phi: jax.Array  # [S, A, S, d]
+    reward: jax.Array  # [S, A]
+    theta_star: jax.Array  # [d]
+    transition: jax.Array  # [S, A, S]
+    initial: jax.Array  # [S]   the distribution of an episode's first state
+
+
 class Environment(Protocol):
     """The three methods every bandit environment has."""
 
@@ -41,4 +55,17 @@ class Environment(Protocol):
 
     def pull(self, instance: Any, observation: Any, action: jax.Array, round: jax.Array, key: jax.Array) -> jax.Array:
         """The reward of an arm."""
+        ...
+
+
+class EpisodicEnvironment(Protocol):
+    """What every episodic environment has."""
+
+    @property
+    def horizon(self) -> int:
+        """H, steps per episode."""
+        ...
+
+    def init(self, key: jax.Array) -> Any:
+        """Draw a problem."""
         ...

@@ -1,4 +1,4 @@
-"""The confidence radius of one layer, as a formula in named constants, and four sets of those constants."""
+"""The confidence radius of one layer, as a formula in named constants, and the sets of those constants."""
 
 import math
 
@@ -20,6 +20,7 @@ PAPER: dict[str, float] = {
     "fallback_weight": 0.0,
     "fallback_log": 6.0,
     "fallback_floor": 16.0,
+    "fallback_cross": 0.0,
 }
 
 PAPER_FIXED: dict[str, float] = {
@@ -39,6 +40,7 @@ PAPER_FIXED: dict[str, float] = {
     "fallback_weight": 0.0,
     "fallback_log": 9.62,
     "fallback_floor": 128.0,
+    "fallback_cross": 0.0,
 }
 
 TIGHT: dict[str, float] = {
@@ -60,6 +62,7 @@ TIGHT: dict[str, float] = {
     "fallback_weight": 1.0,
     "fallback_log": 0.0,
     "fallback_floor": 0.0,
+    "fallback_cross": 0.0,
 }
 
 PRACTICAL: dict[str, float] = {
@@ -79,12 +82,57 @@ PRACTICAL: dict[str, float] = {
     "fallback_weight": 0.0,
     "fallback_log": 0.0,
     "fallback_floor": 0.0,
+    "fallback_cross": 0.0,
 }
 
 # The quoted descriptions are those of the constant sets of SAVE (B6 of the baseline specifications).
 PRESETS: dict[str, dict[str, float]] = {
     "paper": PAPER,
     "paper_fixed": PAPER_FIXED,
+    "tight": TIGHT,
+    "practical": PRACTICAL,
+}
+
+EPISODIC_PAPER: dict[str, float] = {
+    # The radius as printed, equation (def:beta:mdp). Its 8 counts twice, once inside the variance estimate and once in
+    # front of it, hence 64 emp but 8 |Psi|; 2^(-2l+5) = 32 * 4^-l; lambda B^2 = 1. It holds from the first episode on,
+    # so there is no initial radius.
+    "beta_scale": 1.0,
+    "sqrt_coef": 16.0,
+    "emp_coef": 64.0,
+    "log_coef": 8.0,
+    "floor_coef": 32.0,
+    "cross_coef": 0.0,
+    "range_coef": 6.0,
+    "bias_coef": 1.0,
+    "initial_coef": 0.0,
+    "switch": 64.0,
+    "log_shift": 0.0,
+    "fallback_count": 8.0,
+    "fallback_weight": 0.0,
+    "fallback_log": 8.0,
+    "fallback_floor": 32.0,
+    "fallback_cross": 0.0,
+}
+
+EPISODIC_PAPER_FIXED: dict[str, float] = {
+    # "`paper_fixed` uses 8 emp (and, as in B6, additive constants 2*(4*2*(6*2^{-l}l0+2^{-l})^2 + (14/3) l0) instead of
+    # 8 l0 + 2^{-2l+5})", with either variance proxy.
+    **EPISODIC_PAPER,
+    "emp_coef": 8.0,
+    "log_coef": 28.0 / 3.0,
+    "floor_coef": 0.0,
+    "cross_coef": 16.0,
+    "fallback_log": 28.0 / 3.0,
+    "fallback_floor": 0.0,
+    "fallback_cross": 16.0,
+}
+
+# The same names for UCRL-AVE (M4 of the baseline specifications): "`tight` and `practical` sets exactly as in B6 with
+# R = 1".
+EPISODIC_PRESETS: dict[str, dict[str, float]] = {
+    "paper": EPISODIC_PAPER,
+    "paper_fixed": EPISODIC_PAPER_FIXED,
     "tight": TIGHT,
     "practical": PRACTICAL,
 }
@@ -114,7 +162,7 @@ def confidence_radius(
         V        = emp_coef emp + log_coef R^2 log1 + floor_coef q + cross_coef additive^2
                                                                         if 2^l >= switch sqrt(log1)
                  = fallback_count R^2 n + fallback_weight R^2 W + fallback_log R^2 log1 + fallback_floor q
-                                                                        otherwise
+                   + fallback_cross additive^2                          otherwise
         beta     = beta_scale (sqrt_coef 2^-l sqrt(V log0) + range_coef 2^-l R log0) + bias_coef 2^-l
 
     Args:
@@ -147,6 +195,51 @@ def confidence_radius(
             + c["fallback_weight"] * noise_bound**2 * weight_sum
             + c["fallback_log"] * noise_bound**2 * log1
             + c["fallback_floor"] * q
+            + c["fallback_cross"] * additive**2
         )
     stochastic = c["sqrt_coef"] * scale * math.sqrt(variance * log0) + c["range_coef"] * scale * noise_bound * log0
     return c["beta_scale"] * stochastic + c["bias_coef"] * scale
+
+
+def episodic_radius(
+    layer: int,
+    episode: int,
+    horizon: int,
+    emp: float,
+    count: int,
+    weight_sum: float,
+    *,
+    delta: float,
+    num_layers: int,
+    constants: dict[str, float],
+) -> float:
+    """Radius of layer l in episode k, equation (def:beta:mdp) with every number named and lambda = 1 / B^2.
+
+    That is `confidence_radius` with R = 1 and
+
+        log0 = log(4 k^2 H^2 L / delta),  log1 = log(4 (k + log_shift)^2 H^2 L / delta)
+
+    for every layer and from the first episode on, data or not.
+
+    Args:
+        layer: l, counted from 1.
+        episode: k, counted from 1.
+        horizon: H.
+        emp: sum over Psi_l of w^2 (V(s') - <theta_l, phi_V>)^2.
+        count: n = |Psi_l|.
+        weight_sum: W, the sum of w^2 over Psi_l.
+        delta: failure probability.
+        num_layers: L.
+        constants: one of EPISODIC_PRESETS, or a dict with the same keys.
+    """
+    return confidence_radius(
+        layer,
+        episode * horizon,
+        emp,
+        count,
+        weight_sum,
+        noise_bound=1.0,
+        delta=delta,
+        num_layers=num_layers,
+        constants={**constants, "log_shift": constants["log_shift"] * horizon},
+    )
