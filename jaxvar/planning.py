@@ -29,7 +29,7 @@ def optimal_values(transition: jax.Array, reward: jax.Array, horizon: int) -> Op
 
 def policy_values(transition: jax.Array, reward: jax.Array, policy: jax.Array) -> jax.Array:
     """The value ``[H + 1, S]`` of playing ``policy [H, S]`` (actions)."""
-    return _policy_values(transition, reward, policy)
+    return _policy_values(transition, reward, policy.astype(jnp.int32))
 
 
 def expectation(transition: jax.Array, value: jax.Array) -> jax.Array:

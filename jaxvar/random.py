@@ -17,6 +17,7 @@ import numpy as np
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 _PARITY = 0x1BD11BDA
 _DRAW_ROUNDS = 13  # the fewest with which Threefry-2x32 passes BigCrush (Salmon et al. 2011); keys get all 20
+_PROPOSALS = 8  # each is accepted with probability 0.95 or more
 _DRAW = 0x6A617876  # the counter's high word for draws; fold_in uses 0, so a key may be folded and drawn from
 
 # -log(m) for 1 <= m < 2 as a polynomial in m - 3/2; error below 4e-8.
@@ -123,6 +124,27 @@ def normal(word: jax.Array, dtype: Any) -> jax.Array:
     signed = jnp.where(word & np.uint32(1) == 0, w, -w)
     # The quotient comes last on purpose: XLA does not compute an expensive operation twice to save a store.
     return signed * _polynomial(w, _NORMAL_P) / _polynomial(w, _NORMAL_Q)
+
+
+def log_gamma(words: jax.Array, concentration: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Logarithms of gamma variables ``[*shape]`` of the given concentration ``[]``, from the words ``[2]`` of a key.
+
+    Marsaglia and Tsang (2000) with concentration + 1, and the power of a uniform number that takes it back. Of a fixed
+    number of proposals the first accepted one counts: there is no loop to compile, and a draw without any (probability
+    below 1e-10) takes the value nearest the mode.
+    """
+    dtype = jnp.result_type(concentration)
+    d = concentration + np.asarray(2 / 3, dtype)
+    x = normal(bits(words, (_PROPOSALS, *shape), stream=1), dtype)
+    u = uniform(bits(words, (_PROPOSALS, *shape), stream=2), dtype)
+    v = (1 + x / jnp.sqrt(9 * d)) ** 3
+    log_v = jnp.log(jnp.maximum(v, np.finfo(dtype).tiny))
+    accepted = (v > 0) & (jnp.log(u) < x * x / 2 + d * (1 - v + log_v))
+    chosen = jnp.zeros(shape, dtype)
+    for i in reversed(range(_PROPOSALS)):
+        chosen = jnp.where(accepted[i], log_v[i], chosen)
+    power = jnp.log(uniform(bits(words, shape, stream=3), dtype)) / concentration
+    return jnp.log(d) + chosen + power
 
 
 def _polynomial(x: jax.Array, coefficients: tuple[float, ...]) -> jax.Array:

@@ -84,3 +84,38 @@ ENVIRONMENTS = [
     ("replay-fixed", lambda: _replay(True)),
     ("replay", lambda: _replay(False)),
 ]
+
+MODEL_SIZE = {"num_states": 3, "num_actions": 2, "dim": 2, "horizon": 3}
+
+
+def _ucrl_ave(**options):
+    return jv.ucrl_ave(2, 3, NUM_ROUNDS, norm_bound=1.5, capacity=2, **options)
+
+
+EPISODIC_ALGORITHMS = [
+    *((f"ucrl_ave-{name}", lambda make=make: _ucrl_ave(constants=make())) for name, make in PRESETS.items()),
+    ("ucrl_ave-lowest", lambda: _ucrl_ave(ties="lowest")),
+    ("ucrl_vtr", lambda: jv.ucrl_vtr(2, norm_bound=1.5)),
+    ("ucrl_vtr-options", lambda: jv.ucrl_vtr(2, norm_bound=1.5, lam=0.5, beta_scale=0.1, ties="lowest")),
+    ("uniform", lambda: jv.uniform()),
+]
+
+
+def _explicit():
+    kernels = np.random.default_rng(0).dirichlet(np.ones(3), size=(2, 3, 2))
+    phi = np.moveaxis(kernels, 0, 3) / np.sqrt(2)
+    return jv.explicit_mdp(phi, np.full((3, 2), 0.2), np.sqrt(2) * np.array([0.3, 0.7]), 3, initial=[0.5, 0.5, 0.0])
+
+
+MDPS = [
+    ("mixture", lambda: jv.mixture_mdp(**MODEL_SIZE)),
+    ("mixture-sparse", lambda: jv.mixture_mdp(**MODEL_SIZE, reward="sparse", concentration=1.0)),
+    ("mixture-shared", lambda: jv.mixture_mdp(**MODEL_SIZE, model_seed=1, initial=[0.2, 0.3, 0.5])),
+    ("graded", lambda: jv.graded_mdp(**MODEL_SIZE, mix=0.2)),
+    ("explicit", _explicit),
+    ("riverswim", lambda: jv.riverswim(4, 5)),
+    ("riverswim-tabular", lambda: jv.riverswim(3, 4, features="tabular")),
+    ("deep_tree", lambda: jv.deep_tree(features="reduced")),
+    ("horizon_free", lambda: jv.horizon_free_mdp(3, 4, gap=0.05)),
+    ("horizon_dependent", lambda: jv.horizon_dependent_mdp(3, 4, num_episodes=100)),
+]

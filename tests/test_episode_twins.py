@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,14 +24,15 @@ SEED = 3
 trace = functools.partial(jax.jit, static_argnames="num_episodes")(jv.trace)
 
 
-class Case(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Case:
     """An environment, and the constants (UCRL-AVE) or options (UCRL-VTR) of the algorithm that plays it."""
 
     environment: Any
     constants: Any = None  # None plays UCRL-VTR
     ties: str = "random"
     norm_bound: float | None = None  # the environment's if not given
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
     deepest: int = 1  # a layer that must learn
     adapts: bool = False  # layers that learned must use the empirical variance
 
@@ -45,7 +46,6 @@ def mixture(*sizes: int, seed: int = 0, **options: Any) -> Any:
     return jv.mixture_mdp(*sizes, model_seed=seed, **options)
 
 
-EPISODES = "episodes"
 CASES = {
     "paper": Case(mixture(4, 3, 3, 6), jv.constants.paper(), deepest=3),
     "paper-lowest": Case(mixture(6, 4, 4, 10, concentration=0.02), jv.constants.paper(), "lowest", deepest=3),

@@ -57,18 +57,19 @@ def optimistic_plan(
     if ties == "random" and words is not None:
         draws = random.uniform(random.bits(words, (model.horizon, num_states)), jnp.float32)
 
-    def back(value: jax.Array, u: jax.Array | None) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-        feature = ridge.combine(by_next, value[:, None, None])
+    # The feature, not the value, is what a stage hands on: XLA then computes it once, not anew for each of its uses.
+    def back(feature: jax.Array, u: jax.Array | None) -> tuple[jax.Array, tuple[jax.Array, ...]]:
         upper = bound(feature).reshape(num_states, num_actions, *batch)
         q = jnp.clip(model.reward + upper, 0, value_bound[None, None])
         by_action = jnp.moveaxis(q, 1, 0)
         best = tie_rules.best(by_action, jnp.ones_like(by_action, bool), tie_tolerance[None])
         policy = tie_rules.lowest(best) if u is None else tie_rules.by_rank(best, u)
         value = jnp.max(by_action, axis=0)
-        return value, (q, value, policy, feature.reshape(num_states, num_actions, dim, *batch))
+        return ridge.combine(by_next, value[:, None, None]), (q, value, policy, feature)
 
-    end = jnp.zeros((num_states, *batch), model.reward.dtype)
+    end = jnp.zeros((pairs, dim, *batch), model.reward.dtype)
     _, (q, value, policy, feature) = jax.lax.scan(back, end, draws, length=model.horizon, reverse=True)
+    feature = feature.reshape(model.horizon, num_states, num_actions, dim, *batch)
     return Plan(q, jnp.concatenate([value, jnp.zeros_like(value[:1])]), policy, feature)
 
 

@@ -236,10 +236,12 @@ def _update(self: UcrlAve, state: UcrlAveState, plan: Plan, step: Step) -> UcrlA
     q, num_layers = ridge.scales(self.capacity, self.dtype), self.num_layers
     layer, weight = jnp.zeros(target.shape, jnp.int32), jnp.zeros_like(target)
     for i in reversed(range(self.capacity)):  # lines 14-15 and 17: the lowest layer comes last and wins
-        width2 = ridge.quadratic(feature[None], state.layers.scaled_inv[i])[0]  # q times the squared width
-        wide = (width2 >= q[i] ** 2) & (i < num_layers)
+        # sqrt(q) times the width. The root comes before the comparison on purpose: XLA does not compute an expensive
+        # operation anew for each entry of the matrices that it decides about.
+        width = jnp.sqrt(ridge.quadratic(feature[None], state.layers.scaled_inv[i])[0])
+        wide = (width >= q[i]) & (i < num_layers)
         layer = jnp.where(wide, i + 1, layer)
-        weight = jnp.where(wide, q[i] / jnp.sqrt(width2), weight)
+        weight = jnp.where(wide, q[i] / width, weight)
     layers, learned = ridge.observe(state.layers, layer, feature, target, self.lam)  # lines 18-19
     # An empty layer l has width 2^l B |f|: some l <= L is wide enough exactly if B |f| >= 4^-L.
     norm = self.norm_bound * jnp.sqrt(jnp.sum(feature * feature, axis=0))

@@ -204,10 +204,7 @@ def _random_mdp(
 
 def _dirichlet(key: jax.Array, concentration: Any, shape: tuple[int, ...]) -> jax.Array:
     """Rows of ``shape`` from the symmetric Dirichlet law; logarithms of gamma draws do not underflow near 0."""
-    dtype = jnp.result_type(concentration)
-    # In float32 whatever the run's type: both then meet the same model up to rounding.
-    logs = jax.random.loggamma(key, jnp.asarray(concentration, jnp.float32), shape, jnp.float32)
-    return jax.nn.softmax(logs.astype(dtype), axis=-1)
+    return jax.nn.softmax(random.log_gamma(random.key_words(key), jnp.asarray(concentration), shape), axis=-1)
 
 
 def _with_goal(base: jax.Array) -> jax.Array:

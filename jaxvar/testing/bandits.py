@@ -1,7 +1,4 @@
-"""The contract of algorithms and environments, as checks that anyone can run on their own.
-
-``check_algorithm`` and ``check_environment`` raise :class:`ContractError` with the broken rule in words.
-"""
+"""The contract of bandit algorithms and environments."""
 
 from __future__ import annotations
 
@@ -15,13 +12,9 @@ from jaxvar import random
 from jaxvar.algorithms.interface import Side
 from jaxvar.environments.linear_bandit import draw_arms
 from jaxvar.pytrees import float_dtype
+from jaxvar.testing import contract
 
-_BATCH = 3
 _ROUNDS = 12
-
-
-class ContractError(AssertionError):
-    """A rule of the interface is broken."""
 
 
 def check_algorithm(algorithm: Any, *, dim: int, num_arms: int, key: jax.Array | None = None) -> None:
@@ -38,21 +31,23 @@ def check_algorithm(algorithm: Any, *, dim: int, num_arms: int, key: jax.Array |
       key: for the arms and rewards it is tried on.
     """
     key = jax.random.key(0) if key is None else key
-    _check_pytree(algorithm)
-    _require_methods(algorithm, ("init", "select", "update"))
+    contract.check_pytree(algorithm)
+    contract.require_methods(algorithm, ("init", "select", "update"))
     abstract = jax.eval_shape(lambda a: a.init(), algorithm)
 
     def one_round(algorithm: Any, state: Any, key: jax.Array) -> tuple[Any, jax.Array]:
         arms_key, select_key, noise_key = (random.fold_in(key, j) for j in range(3))
         arms = draw_arms(random.key_words(arms_key), num_arms, dim, "sphere", float_dtype())
         choice = algorithm.select(state, arms, select_key, Side(jnp.full(num_arms, 0.01, float_dtype())))
-        _require(jnp.shape(choice.action) == (), "choice.action must be one number")
-        _require(jnp.issubdtype(choice.action.dtype, jnp.integer), "choice.action must be an integer")
+        contract.require(jnp.shape(choice.action) == (), "choice.action must be one number")
+        contract.require(jnp.issubdtype(choice.action.dtype, jnp.integer), "choice.action must be an integer")
         x = arms[choice.action]
         noise = random.signs(random.bits(random.key_words(noise_key), ()), float_dtype())
         reward = x[0] + np.asarray(0.1, float_dtype()) * noise
         new = algorithm.update(state, choice, x, reward, Side(jnp.asarray(0.01, float_dtype())))
-        _same_shapes(jax.eval_shape(lambda s: s, new), abstract, "update must keep the state's shapes and types")
+        contract.same_shapes(
+            jax.eval_shape(lambda s: s, new), abstract, "update must keep the state's shapes and types"
+        )
         return new, choice.action
 
     def first_round(algorithm: Any, key: jax.Array) -> Any:
@@ -64,12 +59,12 @@ def check_algorithm(algorithm: Any, *, dim: int, num_arms: int, key: jax.Array |
 
         return jax.lax.scan(step, algorithm.init(), jnp.arange(_ROUNDS))
 
-    _check_transformations(first_round, play, algorithm, key)
+    contract.check_transformations(first_round, play, algorithm, key)
     state, actions = jax.jit(play)(algorithm, key)
-    _require(
+    contract.require(
         bool(np.all((np.asarray(actions) >= 0) & (np.asarray(actions) < num_arms))), "actions must be arms' indices"
     )
-    _check_finite(state, "the state must stay finite")
+    contract.check_finite(state, "the state must stay finite")
 
 
 def check_environment(environment: Any, *, key: jax.Array | None = None, num_draws: int = 4096) -> None:
@@ -86,31 +81,33 @@ def check_environment(environment: Any, *, key: jax.Array | None = None, num_dra
       num_draws: draws of the noise.
     """
     key = jax.random.key(0) if key is None else key
-    _check_pytree(environment)
-    _require_methods(environment, ("init", "observe", "pull"))
+    contract.check_pytree(environment)
+    contract.require_methods(environment, ("init", "observe", "pull"))
 
     def one_round(environment: Any, key: jax.Array, round: Any = 1) -> Any:
         instance = environment.init(random.fold_in(key, 0))
         round = jnp.asarray(round, jnp.int32)
         observation = environment.observe(instance, round, random.fold_in(random.fold_in(key, 1), round))
-        _require(jnp.ndim(observation.arms) == 2, "observation.arms must be [num_arms, dim]")
+        contract.require(jnp.ndim(observation.arms) == 2, "observation.arms must be [num_arms, dim]")
         num = observation.arms.shape[0]
         for name in ("mean", "noise_var"):
-            _require(jnp.shape(getattr(observation, name)) == (num,), f"observation.{name} must be [num_arms]")
+            contract.require(jnp.shape(getattr(observation, name)) == (num,), f"observation.{name} must be [num_arms]")
         reward_key = random.fold_in(random.fold_in(key, 2), round)
         reward = environment.pull(instance, observation, jnp.int32(num - 1), round, reward_key)
-        _require(jnp.shape(reward) == (), "the reward must be one number")
+        contract.require(jnp.shape(reward) == (), "the reward must be one number")
         return observation.arms, observation.mean, observation.noise_var, reward, getattr(instance, "arms", None)
 
     def play(environment: Any, key: jax.Array) -> Any:
         return [one_round(environment, key, i) for i in (1, 2, 3)]
 
-    _check_transformations(one_round, play, environment, key)
+    contract.check_transformations(one_round, play, environment, key)
     seen = jax.jit(play)(environment, key)
-    _check_finite(seen, "arms, means, variances and rewards must be finite")
+    contract.check_finite(seen, "arms, means, variances and rewards must be finite")
     if getattr(environment, "fixed_arms", False):
-        _require(bool(np.array_equal(seen[0][0], seen[1][0])), "fixed_arms is true but the arms of two rounds differ")
-        _close(seen[0][4], seen[0][0], "fixed_arms is true but instance.arms are other arms")
+        contract.require(
+            bool(np.array_equal(seen[0][0], seen[1][0])), "fixed_arms is true but the arms of two rounds differ"
+        )
+        contract.close(seen[0][4], seen[0][0], "fixed_arms is true but instance.arms are other arms")
     _check_noise(environment, key, num_draws)
 
 
@@ -126,75 +123,10 @@ def _check_noise(environment: Any, key: jax.Array, num_draws: int) -> None:
     # Each statistic is compared with 5.2 of its own standard errors: 2e-7 two-sided, 4e-7 for both tests together.
     limit = 5.2
     mean_error = abs(noise.mean()) / (noise.std() / np.sqrt(num_draws))
-    _require(mean_error < limit, f"the noise must have mean zero: {mean_error:.1f} standard errors away")
+    contract.require(mean_error < limit, f"the noise must have mean zero: {mean_error:.1f} standard errors away")
     square = noise**2
     error = abs(square.mean() - variance)
     allowed = limit * square.std() / np.sqrt(num_draws) + 1e-5 * variance
-    _require(error <= allowed, f"noise_var must be the noise's variance: says {variance:g}, is {square.mean():g}")
-
-
-def _check_transformations(once: Any, play: Any, target: Any, key: jax.Array) -> None:
-    """``once`` is compared with and without jit, ``play``, which is longer, with and without vmap."""
-    _close(once(target, key), jax.jit(once)(target, key), "jit must not change results")
-    num_traces = 0
-
-    def counted(target: Any, key: jax.Array) -> Any:
-        nonlocal num_traces
-        num_traces += 1
-        return play(target, key)
-
-    compiled = jax.jit(counted)
-    keys = jax.vmap(lambda i: random.fold_in(key, i))(jnp.arange(_BATCH))
-    compiled(target, keys[0])
-    before = num_traces
-    alone = [compiled(jax.tree.map(lambda x: x + 0, target), k) for k in keys]
-    _require(num_traces == before, "new numbers in old shapes must not compile again")
-    together = jax.jit(jax.vmap(play, in_axes=(None, 0)))(target, keys)
-    for i in range(_BATCH):
-        mine = jax.tree.map(lambda x, i=i: x[i], together)
-        _close(mine, alone[i], "vmap over seeds must equal a loop over them")
-
-
-def _check_pytree(target: Any) -> None:
-    leaves = jax.tree.leaves(target)
-    _require(
-        all(isinstance(x, jax.Array | np.ndarray | float | int | np.generic) for x in leaves),
-        f"{type(target).__name__} must be a pytree of numbers (jax.tree_util.register_dataclass)",
+    contract.require(
+        error <= allowed, f"noise_var must be the noise's variance: says {variance:g}, is {square.mean():g}"
     )
-    _require(
-        not (len(leaves) == 1 and leaves[0] is target),
-        f"{type(target).__name__} must be a pytree (jax.tree_util.register_dataclass)",
-    )
-
-
-def _require_methods(target: Any, names: tuple[str, ...]) -> None:
-    for name in names:
-        _require(callable(getattr(target, name, None)), f"{type(target).__name__} must have a method {name}")
-
-
-def _require(holds: bool, rule: str) -> None:
-    if not holds:
-        raise ContractError(rule)
-
-
-def _same_shapes(one: Any, other: Any, rule: str) -> None:
-    def shapes(tree: Any) -> Any:
-        return jax.tree.map(lambda x: (x.shape, x.dtype), tree)
-
-    _require(bool(jax.tree.structure(one) == jax.tree.structure(other)), rule)  # type: ignore[operator]
-    _require(jax.tree.leaves(shapes(one)) == jax.tree.leaves(shapes(other)), rule)
-
-
-def _check_finite(tree: Any, rule: str) -> None:
-    for x in jax.tree.leaves(tree):
-        if jnp.issubdtype(x.dtype, jnp.floating):
-            _require(bool(jnp.all(jnp.isfinite(x))), rule)
-
-
-def _close(one: Any, other: Any, rule: str) -> None:
-    tolerance = 1e-9 if float_dtype().itemsize == 8 else 1e-4
-    for x, y in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        if jnp.issubdtype(x.dtype, jnp.floating):
-            _require(bool(np.allclose(x, y, rtol=tolerance, atol=tolerance, equal_nan=True)), rule)
-        else:
-            _require(bool(np.array_equal(x, y)), rule)
