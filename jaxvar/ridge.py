@@ -126,22 +126,30 @@ def init_cache(layers: Layers, arms: jax.Array) -> ArmCache:
 
 def quadratic(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     """``a^T M a >= 0`` for each row of ``arms [N, d]`` and a symmetric positive definite ``matrix [d, d]``."""
+    return jnp.maximum(jnp.sum(arms * combine(matrix[:, None], jnp.moveaxis(arms, 1, 0)[:, :, None]), axis=1), 0)
+
+
+def norm(arms: jax.Array, matrix: jax.Array) -> jax.Array:
+    """``sqrt(a^T M a)`` for each row of ``arms [N, d]`` and a symmetric positive definite ``matrix [d, d]``.
+
+    For a short a the lower triangle is written out: half the products, in one kernel without a loop inside. The root
+    at the end keeps XLA from computing all of it anew for each use.
+    """
     dim = arms.shape[1]
     if dim > _UNROLL_SQUARE:
-        return jnp.maximum(jnp.sum(arms * combine(matrix[:, None], jnp.moveaxis(arms, 1, 0)[:, :, None]), axis=1), 0)
-    # The lower triangle alone, written out: half the products, and one kernel without a loop inside.
+        return jnp.sqrt(quadratic(arms, matrix))
     halves = []
     for i in range(dim):
         half = 0.5 * matrix[i, i][None] * arms[:, i]
         for j in range(i):
             half = half + matrix[i, j][None] * arms[:, j]
         halves.append(half * arms[:, i])
-    return jnp.maximum(2 * functools.reduce(operator.add, halves), 0)
+    return jnp.sqrt(jnp.maximum(2 * functools.reduce(operator.add, halves), 0))
 
 
 def inner(arms: jax.Array, vector: jax.Array) -> jax.Array:
     """``<a, v>`` for each row of ``arms [N, d]``."""
-    return combine(jnp.moveaxis(arms, 1, 0), vector[:, None])
+    return jnp.sum(arms * vector[None], axis=1)
 
 
 def transform(matrix: jax.Array, vector: jax.Array) -> jax.Array:

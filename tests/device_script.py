@@ -37,23 +37,24 @@ def main(path, devices, chunk):
         "ave_ucb": (jv.ave_ucb(2, num_rounds, constants=constants, capacity=3), fresh),
         "oful": (jv.oful(2), fixed),
     }
+    games["ucrl_ave"] = (jv.ucrl_ave(2, 3, 20, constants=constants, capacity=2), jv.mixture_mdp(4, 3, 2, 3, concentration=1.0))
     for name, (algorithm, environment) in games.items():
+        length = {"num_episodes": 20} if name == "ucrl_ave" else {"num_rounds": num_rounds}
         result = jv.simulate(
             algorithm,
             environment,
             key=jax.random.key(5),
-            num_rounds=num_rounds,
             num_seeds=40,
             records=8,
             chunk=int(chunk) or None,
+            **length,
         )
         result.raise_if_failed()
         out[name] = result.regret
     if devices == "4":
-        args, kwargs = calls[0]
-        text = program.lower(*args, **kwargs).compile().as_text()
-        out["partitioned"] = "num_partitions=4" in text
-        out["collectives"] = sum(text.count(name) for name in COLLECTIVES)
+        texts = [program.lower(*args, **kwargs).compile().as_text() for args, kwargs in (calls[0], calls[-1])]
+        out["partitioned"] = all("num_partitions=4" in text for text in texts)
+        out["collectives"] = sum(text.count(name) for text in texts for name in COLLECTIVES)
     np.savez(path, **out)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import jaxvar as jv
 from jaxvar.bench import numpy_loop, numpy_vector
-from jaxvar.bench.report import Bench, _ours, bench
+from jaxvar.bench.report import Bench, bandit_game, bench
 
 SIZE = {"dim": 4, "num_arms": 8, "num_rounds": 400}
 
@@ -20,7 +20,7 @@ def test_rival_has_the_same_mean_regret(name, fresh):
     1e-6 in each of the six cases.
     """
     options = Bench(dim=SIZE["dim"], arms=SIZE["num_arms"], rounds=SIZE["num_rounds"], seeds=512)
-    algorithm, environment = _ours(options, name, fresh)
+    algorithm, environment = bandit_game(options, name, fresh)
     out = jv.simulate(algorithm, environment, key=jax.random.key(1), num_rounds=400, num_seeds=512, records=1)
     ours = out.regret[:, -1]
     theirs = getattr(numpy_vector, name)(**SIZE, num_seeds=256, fresh=fresh, seed=1)
@@ -40,4 +40,4 @@ def test_bench_prints_a_row_per_algorithm(capsys):
     """The command runs with Numba, and names versions and devices."""
     assert bench(Bench(dim=3, arms=4, rounds=50, seeds=16, repeats=1, algorithms=("oful",))) == 0
     printed = capsys.readouterr().out
-    assert "numba" in printed and "seed-rounds/s" in printed and printed.count("oful f") == 2
+    assert "numba" in printed and "steps/s" in printed and printed.count("oful f") == 2

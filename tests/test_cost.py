@@ -65,3 +65,33 @@ def test_default_capacity_follows_what_the_rounds_can_fill():
     algorithm = jv.save(4, 10**9)
     assert algorithm.num_layers == 45
     assert algorithm.capacity <= 14
+
+
+def ave(horizon_of_theory=1000, capacity=3):
+    return jv.ucrl_ave(2, 3, horizon_of_theory, capacity=capacity)
+
+
+def compiled_episodes(algorithm, num_episodes=100):
+    environment = jv.mixture_mdp(3, 2, 2, 3, model_seed=0)
+    program = jax.jit(lambda a, e, k: jv.run(a, e, k, num_episodes=num_episodes, records=10))
+    return program.lower(algorithm, environment, KEY).compile()
+
+
+def test_an_episode_costs_what_its_stored_layers_cost():
+    # Neither the episodes before it nor the theorem's L, only the capacity, which follows the layers in use.
+    short, long = ave(10**3), ave(10**9)
+    assert long.num_layers > 2 * short.num_layers
+    one, two = compiled_episodes(short), compiled_episodes(long, 10**6)
+    assert instructions(one) == instructions(two)
+    assert flops(one) == flops(two)
+    work = {n: flops(compiled_episodes(ave(10**6, n))) for n in (2, 4, 8)}
+    per_layer = (work[8] - work[4]) / 4, (work[4] - work[2]) / 2
+    assert per_layer[0] > 0
+    assert per_layer[0] == pytest.approx(per_layer[1], rel=0.5)
+
+
+def test_default_capacity_of_episodes_follows_what_the_steps_can_fill():
+    # A million episodes of ten steps ask for 35 layers in theory and can fill a third of them.
+    algorithm = jv.ucrl_ave(4, 10, 10**6)
+    assert algorithm.num_layers == 35
+    assert algorithm.capacity <= 12

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-ALGORITHMS = ("save", "ave_ucb", "oful")
+ALGORITHMS = ("save", "ave_ucb", "oful", "ucrl_ave")
 
 
 def interpreter(*args, **env):

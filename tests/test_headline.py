@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.headline.present import interval, present, table
+from experiments.headline.present import present, table
 from experiments.headline.study import NOISE_LEVELS, Headline, run
+from experiments.presentation import interval
 
 
 def test_study_ends_in_figure_and_table(tmp_path: Path):

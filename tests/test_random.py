@@ -224,3 +224,14 @@ def test_streams_are_independent():
     assert_uncorrelated(one[:-1], other[1:])
     folded = jax.random.bits(random.fold_in(jax.random.key(13), 0), (N,), jnp.uint32)
     assert_uncorrelated(one, folded)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("concentration", [0.01, 0.3, 1.0, 5.0, 100.0])
+def test_log_gamma_has_its_distribution(concentration, dtype):
+    """A wrong proposal, acceptance or power would bend the rows of every random model."""
+    draw = jax.jit(lambda words, a: random.log_gamma(words, a, (N,)))
+    sample = draw(random.key_words(jax.random.key(17)), jnp.asarray(concentration, dtype))
+    assert sample.dtype == dtype
+    exact = scipy.stats.loggamma(concentration)
+    assert scipy.stats.kstest(np.asarray(sample, np.float64), exact.cdf).pvalue > P

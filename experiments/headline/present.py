@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # no screen needed
-
 import matplotlib.pyplot as plt
 import numpy as np
-from scipy import stats
 
 from experiments.headline.study import DIM, NOISE_BOUND, NOISE_LEVELS, NUM_ARMS
+from experiments.presentation import BLACK, BLUE, GREEN, PURPLE, VERMILION, interval, write
 
-COLOURS = ("#000000", "#0072B2", "#009E73", "#D55E00", "#CC79A7")  # Okabe and Ito: safe for the colour-blind
+COLOURS = (BLACK, BLUE, GREEN, VERMILION, PURPLE)
 STYLES = ("--", "-", "-", "-", ":")
-
-
-def interval(values: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over the first axis, and the half width of its pointwise t interval."""
-    n = len(values)
-    return values.mean(0), stats.t.ppf(0.5 + level / 2, n - 1) * values.std(0, ddof=1) / np.sqrt(n)
 
 
 def figure(rounds: np.ndarray, regret: dict[str, np.ndarray]) -> Any:
@@ -64,19 +51,6 @@ def table(rounds: np.ndarray, regret: dict[str, np.ndarray]) -> str:
             cells.append(f"{mean:,.1f} ± {half:,.1f}".rjust(20))
         lines.append(label.ljust(width) + "".join(cells))
     return "\n".join(lines)
-
-
-def write(path: Path, fill: Callable[[io.BytesIO], None]) -> Path:
-    """Write a whole file or none: to a temporary name, then rename."""
-    buffer = io.BytesIO()
-    fill(buffer)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as file:
-        file.write(buffer.getvalue())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    return path
 
 
 def present(out: Path, rounds: np.ndarray, regret: dict[str, np.ndarray]) -> list[Path]:

@@ -221,7 +221,8 @@ def _plan(self: UcrlAve, state: UcrlAveState, model: Model, words: jax.Array | N
     def bound(feature: jax.Array) -> jax.Array:  # line 7
         least = empty[None] * jnp.sqrt(jnp.sum(feature * feature, axis=1))
         for i in range(self.capacity):
-            upper = ridge.inner(feature, layers.theta_hat[i]) + jnp.sqrt(ridge.quadratic(feature, shapes[i]))
+            mean = ridge.combine(jnp.moveaxis(feature, 1, 0), layers.theta_hat[i][:, None])
+            upper = mean + ridge.norm(feature, shapes[i])
             least = jnp.minimum(least, jnp.where((i < num_layers)[None], upper, jnp.inf))
         return least
 
@@ -236,9 +237,7 @@ def _update(self: UcrlAve, state: UcrlAveState, plan: Plan, step: Step) -> UcrlA
     q, num_layers = ridge.scales(self.capacity, self.dtype), self.num_layers
     layer, weight = jnp.zeros(target.shape, jnp.int32), jnp.zeros_like(target)
     for i in reversed(range(self.capacity)):  # lines 14-15 and 17: the lowest layer comes last and wins
-        # sqrt(q) times the width. The root comes before the comparison on purpose: XLA does not compute an expensive
-        # operation anew for each entry of the matrices that it decides about.
-        width = jnp.sqrt(ridge.quadratic(feature[None], state.layers.scaled_inv[i])[0])
+        width = ridge.norm(feature[None], state.layers.scaled_inv[i])[0]  # times sqrt(q)
         wide = (width >= q[i]) & (i < num_layers)
         layer = jnp.where(wide, i + 1, layer)
         weight = jnp.where(wide, q[i] / width, weight)

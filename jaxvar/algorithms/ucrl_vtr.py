@@ -132,7 +132,8 @@ def _plan(self: UcrlVtr, state: UcrlVtrState, model: Model, words: jax.Array | N
     shape = regression.sigma_inv * (_radius(self, state) ** 2)[None, None]
 
     def bound(feature: jax.Array) -> jax.Array:
-        return ridge.inner(feature, regression.theta_hat) + jnp.sqrt(ridge.quadratic(feature, shape))
+        mean = ridge.combine(jnp.moveaxis(feature, 1, 0), regression.theta_hat[:, None])
+        return mean + ridge.norm(feature, shape)
 
     batch = jnp.broadcast_shapes(regression.loss.shape, model.phi.shape[4:], model.reward.shape[2:])
     return optimistic_plan(model, bound, self.value_bound, words, self.ties, self.tie_tolerance, batch)

@@ -1,16 +1,18 @@
-"""``jaxvar bench``: time and memory per seed-round, side by side with programs written for the same task.
+"""``jaxvar bench``: time and memory per round or step of a seed, beside programs written for the same task.
 
 All contenders of a row are timed in turn within each repeat, so that a slow moment of the machine meets them all; what
 counts are the ratios. Compilation is timed apart. The JAX side plays the whole study: drawing the problem, arms and
-noise, every round, and recording.
+noise, every round, and recording. UCRL-AVE plays a given model; a step is its unit, and the plan is part of it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 import platform
 import resource
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +22,8 @@ import numpy as np
 
 import jaxvar as jv
 
-ALGORITHMS = ("oful", "save", "ave_ucb")
+BANDITS = ("oful", "save", "ave_ucb")
+ALGORITHMS = (*BANDITS, "ucrl_ave")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,35 +41,66 @@ class Bench:
     repeats: int = 5
     """Interleaved repeats; the median counts."""
     algorithms: tuple[str, ...] = ALGORITHMS
-    """Which of oful, save and ave_ucb."""
+    """Which of oful, save, ave_ucb and ucrl_ave."""
+    states: int = 6
+    """States of the model that ucrl_ave plays."""
+    actions: int = 4
+    """Its actions."""
+    features: int = 4
+    """Its dimension."""
+    horizon: int = 10
+    """Steps per episode."""
+    episodes: int = 1000
+    """Episodes per seed."""
+    episode_seeds: int = 256
+    """Seeds of ucrl_ave; the NumPy loop plays 1."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Contender:
-    """One program: how to run it, and how many seeds a run plays."""
+    """One program: how to run it, and how many rounds or steps of all seeds together a run plays."""
 
     name: str
     play: Callable[[], np.ndarray[Any, Any]]
-    seeds: int
+    steps: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One line of the table: what jaxvar plays, and the programs that play the same."""
+
+    label: str
+    algorithm: Any
+    environment: Any
+    contenders: list[Contender]
 
 
 def bench(options: Bench) -> int:
     """Print the table; returns the exit code."""
+    unknown = sorted(set(options.algorithms) - set(ALGORITHMS))
+    if unknown:
+        print(f"algorithms must be among {', '.join(ALGORITHMS)}, got {', '.join(unknown)}", file=sys.stderr)
+        return 2
     print(_machine())
     print(
-        f"d={options.dim}, {options.arms} arms, K={options.rounds}, {options.seeds} seeds, "
-        f"{jax.numpy.result_type(float)}, practical constants, median of {options.repeats} interleaved repeats\n"
+        f"bandits: d={options.dim}, {options.arms} arms, K={options.rounds}, {options.seeds} seeds; episodes: "
+        f"S={options.states}, A={options.actions}, d={options.features}, H={options.horizon}, K={options.episodes}, "
+        f"{options.episode_seeds} seeds\n{jax.numpy.result_type(float)}, practical constants, "
+        f"median of {options.repeats} interleaved repeats; a step is a round or a step of an episode, of one seed\n"
     )
-    header = f"{'':16}{'program':18}{'M seed-rounds/s':>16}{'us/seed-round':>15}{'regret':>10}{'first call s':>14}"
-    print(header + f"{'ratio':>8}   (jaxvar over it)")
+    header = f"{'':16}{'program':18}{'M steps/s':>12}{'us/step':>10}{'regret':>10}{'first call s':>14}"
+    print(header + f"{'ratio':>9}   (jaxvar over it)")
     for fresh in (False, True):
-        for algorithm in options.algorithms:
-            _row(options, algorithm, fresh)
+        for name in BANDITS:
+            if name in options.algorithms:
+                _row(options, _bandit(options, name, fresh))
+    if "ucrl_ave" in options.algorithms:
+        _row(options, _episodes(options))
     return 0
 
 
-def _row(options: Bench, algorithm: str, fresh: bool) -> None:
-    contenders = _contenders(options, algorithm, fresh)
+def _row(options: Bench, task: Task) -> None:
+    contenders = task.contenders
     first, regret = {}, {}
     for c in contenders:
         start = time.perf_counter()
@@ -77,69 +111,116 @@ def _row(options: Bench, algorithm: str, fresh: bool) -> None:
         for c in contenders:
             start = time.perf_counter()
             c.play()
-            times[c.name].append((time.perf_counter() - start) / (c.seeds * options.rounds))
+            times[c.name].append((time.perf_counter() - start) / c.steps)
     ours = float(np.median(times["jaxvar"]))
-    label = f"{algorithm} {'fresh' if fresh else 'fixed'}"
+    label = task.label
     for c in contenders:
         each = float(np.median(times[c.name]))
-        ratio = "" if c.name == "jaxvar" else f"{each / ours:8.2f}"
-        speed = f"{1e-6 / each:16.3f}{1e6 * each:15.3f}"
+        ratio = "" if c.name == "jaxvar" else f"{each / ours:9.2f}"
+        speed = f"{1e-6 / each:12.3f}{1e6 * each:10.3f}"
         print(f"{label:16}{c.name:18}{speed}{regret[c.name]:10.1f}{first[c.name]:14.1f}{ratio}", flush=True)
         label = ""
-    print(f"{'':16}{_memory(options, algorithm, fresh)}\n", flush=True)
+    print(f"{'':16}{_memory(task)}\n", flush=True)
 
 
-def _contenders(options: Bench, algorithm: str, fresh: bool) -> list[Contender]:
+def _bandit(options: Bench, name: str, fresh: bool) -> Task:
     size: dict[str, Any] = {"dim": options.dim, "num_arms": options.arms, "num_rounds": options.rounds}
-    ours, environment = _ours(options, algorithm, fresh)
+    ours, environment = bandit_game(options, name, fresh)
 
-    def play_ours() -> np.ndarray[Any, Any]:
-        out = jv.simulate(
-            ours, environment, key=jax.random.key(0), num_rounds=options.rounds, num_seeds=options.seeds, records=1
-        )
+    def contender(label: str, module: Any, seeds: int) -> Contender:
+        play = getattr(module, name)
+        return Contender(label, lambda: play(**size, num_seeds=seeds, fresh=fresh, seed=0), seeds * options.rounds)
+
+    from jaxvar.bench import numpy_loop, numpy_vector
+
+    numba = _numba("numba_parallel")
+    contenders = [_jaxvar(ours, environment, options.seeds, options.rounds, 1, "num_rounds")]
+    if numba is not None:
+        contenders.append(contender("numba, 1 per core", numba, options.seeds))
+    contenders.append(contender("numpy, vectorised", numpy_vector, min(256, options.seeds)))
+    contenders.append(contender("numpy, loop", numpy_loop, min(2, options.seeds)))
+    return Task(f"{name} {'fresh' if fresh else 'fixed'}", ours, environment, contenders)
+
+
+def _episodes(options: Bench) -> Task:
+    ours, environment = episodic_game(options)
+    instance = jax.tree.map(np.asarray, environment.init(jax.random.key(0)))
+    model = (instance.phi, instance.reward, instance.theta_star)
+    size: dict[str, Any] = {
+        "horizon": options.horizon,
+        "num_episodes": options.episodes,
+        "norm_bound": float(ours.norm_bound),
+        "delta": float(ours.delta),
+    }
+
+    def contender(label: str, module: Any, seeds: int) -> Contender:
+        def play() -> np.ndarray[Any, Any]:
+            return np.asarray(module.ucrl_ave(*model, **size, num_seeds=seeds, seed=0))
+
+        return Contender(label, play, seeds * options.episodes * options.horizon)
+
+    from jaxvar.bench import numpy_episodes
+
+    numba = _numba("numba_episodes")
+    seeds = options.episode_seeds
+    contenders = [_jaxvar(ours, environment, seeds, options.episodes, options.horizon, "num_episodes")]
+    if numba is not None:
+        contenders.append(contender("numba, 1 per core", numba, seeds))
+    contenders.append(contender("numpy, loop", numpy_episodes, 1))
+    return Task("ucrl_ave", ours, environment, contenders)
+
+
+def _jaxvar(algorithm: Any, environment: Any, seeds: int, turns: int, steps: int, length: str) -> Contender:
+    def play() -> np.ndarray[Any, Any]:
+        out = jv.simulate(algorithm, environment, key=jax.random.key(0), num_seeds=seeds, records=1, **{length: turns})
         out.raise_if_failed()
         return out.regret[:, -1]
 
-    contenders = [Contender("jaxvar", play_ours, options.seeds)]
+    return Contender("jaxvar", play, seeds * turns * steps)
+
+
+def _numba(module: str) -> Any:
     try:
-        from jaxvar.bench import numba_parallel
+        return importlib.import_module(f"jaxvar.bench.{module}")
     except ImportError:
         print("(Numba is not installed: pip install numba to compare with it)")
-    else:
-        numba = getattr(numba_parallel, algorithm)
-        contenders.append(
-            Contender(
-                "numba, 1 per core", lambda: numba(**size, num_seeds=options.seeds, fresh=fresh, seed=0), options.seeds
-            )
-        )
-    from jaxvar.bench import numpy_loop, numpy_vector
-
-    vector, loop = getattr(numpy_vector, algorithm), getattr(numpy_loop, algorithm)
-    some, few = min(256, options.seeds), min(2, options.seeds)
-    return [
-        *contenders,
-        Contender("numpy, vectorised", lambda: vector(**size, num_seeds=some, fresh=fresh, seed=0), some),
-        Contender("numpy, loop", lambda: loop(**size, num_seeds=few, fresh=fresh, seed=0), few),
-    ]
+        return None
 
 
-def _ours(options: Bench, algorithm: str, fresh: bool) -> tuple[Any, Any]:
+def bandit_game(options: Bench, name: str, fresh: bool) -> tuple[Any, Any]:
+    """The algorithm and the environment of a bandit's line."""
     environment = jv.linear_bandit(options.dim, options.arms, noise=jv.noise.two_point(0.5), fresh=fresh)
-    if algorithm == "oful":
+    if name == "oful":
         return jv.oful(options.dim, ties="lowest"), environment
     factories: dict[str, Any] = {"save": jv.save, "ave_ucb": jv.ave_ucb}
     constants = jv.constants.practical()
-    return factories[algorithm](options.dim, options.rounds, constants=constants, ties="lowest"), environment
+    return factories[name](options.dim, options.rounds, constants=constants, ties="lowest"), environment
 
 
-def _memory(options: Bench, algorithm: str, fresh: bool) -> str:
+def episodic_game(options: Bench) -> tuple[Any, Any]:
+    """UCRL-AVE and one random mixture for all seeds."""
+    sizes = (options.states, options.actions, options.features, options.horizon)
+    environment = jv.mixture_mdp(*sizes, concentration=0.1, model_seed=0)
+    algorithm = jv.ucrl_ave(
+        options.features,
+        options.horizon,
+        options.episodes,
+        norm_bound=environment.norm_bound,
+        constants=jv.constants.practical(),
+        ties="lowest",
+    )
+    return algorithm, environment
+
+
+def _memory(task: Task) -> str:
     """State that one seed carries from round to round, and the peak of the whole process so far."""
-    ours, environment = _ours(options, algorithm, fresh)
     from jaxvar import runner
 
     words = jv.random.key_words(jax.random.key(0))
-    carried = jax.eval_shape(
-        lambda a, e: runner.begin(a, e, words, jax.numpy.int32(0), runner.DEFAULT_RECORDERS), ours, environment
+    _, carried = jax.eval_shape(
+        lambda a, e: runner.begin(a, e, words, jax.numpy.int32(0), runner.DEFAULT_RECORDERS),
+        task.algorithm,
+        task.environment,
     )
     size = sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(carried))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,0 +1,1 @@
+"""Episodes: whose regret flattens on a near-deterministic mixture, and whose bends on RiverSwim?"""
