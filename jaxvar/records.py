@@ -164,8 +164,10 @@ class ConfidenceEvent:
         num = _num_layers(algorithm)
         return ConfidenceMemory(jnp.zeros(num, float_dtype()), jnp.ones(num, bool))
 
-    def update(self, memory: ConfidenceMemory, event: Event, algorithm: Any, instance: Any) -> ConfidenceMemory:
+    def update(self, memory: ConfidenceMemory, event: Any, algorithm: Any, instance: Any) -> ConfidenceMemory:
         """Check every layer (only the one that learned can have changed)."""
+        if isinstance(event, EpisodeEvent):
+            _of_episode(event, "value_variance", self.name)  # targets are values of the plan
         shape = algorithm.confidence(event.state)
         noise = (event.weight * (event.reward - event.mean)).reshape(-1)
         return _hold(memory, event.layer.reshape(-1), noise, shape, instance.theta_star)

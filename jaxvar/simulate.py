@@ -25,7 +25,8 @@ from jaxvar.records import record_rounds
 from jaxvar.result import SimulationResult
 from jaxvar.sweep import Grid, grid_of
 
-_CPU_BLOCK = 8
+_CPU_BLOCK = 8  # runs of a bandit
+_CPU_EPISODE_BLOCK = 16  # runs of episodes, whose longer programs gain more from longer vectors
 _CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and Ctrl-C is answered
 _CPU_CHUNKS = (128, 4096)  # but at least and at most
 _ACCELERATOR_CHUNK = 16384
@@ -73,7 +74,8 @@ def simulate(
     base_environment, environment_values, environment_points = _unpack(environment)
     num = runner.check_call(base_algorithm, base_environment, key, num_rounds, num_episodes, record)
     rounds = record_rounds(records, num)
-    steps = num * (_EPISODE_WORK * base_environment.horizon if runner.is_episodic(base_environment) else 1)
+    episodic = runner.is_episodic(base_environment)
+    steps = num * (_EPISODE_WORK * base_environment.horizon if episodic else 1)
     devices = list(jax.local_devices() if devices is None else devices)
     if not devices:
         raise ValueError("devices must name at least one device, got none")
@@ -81,7 +83,8 @@ def simulate(
 
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
     total = math.prod(settings) * num_seeds
-    block, chunk = _sizes(total, steps, chunk, devices)
+    most = _CPU_EPISODE_BLOCK if episodic else _CPU_BLOCK
+    block, chunk = _sizes(total, steps, chunk, devices, most)
     which = np.stack(np.unravel_index(np.arange(total), (*settings, num_seeds))).astype(np.int32)
     which[2] += first_seed
 
@@ -102,7 +105,7 @@ def simulate(
         return jax.device_get(out)
 
     parts: list[dict[str, np.ndarray[Any, Any]]] = []
-    with _progress_bar(progress, total * num) as bar:
+    with _progress_bar(progress, total * num, "seed-episode" if episodic else "seed-round") as bar:
         for start in range(0, total, chunk):
             # The last chunk is filled up with runs that are dropped again: one shape, one program.
             ids = which[:, np.minimum(np.arange(start, start + chunk), total - 1)]
@@ -224,14 +227,14 @@ def _unpack(target: Any) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:
     return (target, {}, ()) if grid is None else (grid.base, dict(grid.values), grid.points)
 
 
-def _sizes(total: int, num_rounds: int, chunk: Any, devices: list[jax.Device]) -> tuple[int, int]:
+def _sizes(total: int, num_rounds: int, chunk: Any, devices: list[jax.Device], largest_block: int) -> tuple[int, int]:
     """Runs per block and per chunk."""
     on_cpu = devices[0].platform == "cpu"
     if chunk is None:
         most = (
             min(max(_CPU_SEED_ROUNDS // num_rounds, _CPU_CHUNKS[0]), _CPU_CHUNKS[1]) if on_cpu else _ACCELERATOR_CHUNK
         )
-        unit = len(devices) * (_CPU_BLOCK if on_cpu else 1)
+        unit = len(devices) * (largest_block if on_cpu else 1)
         chunk = max(min(-(-total // unit), most // unit), 1) * unit
     chunk = checks.count("chunk", chunk)
     if chunk % len(devices):
@@ -239,7 +242,7 @@ def _sizes(total: int, num_rounds: int, chunk: Any, devices: list[jax.Device]) -
     share = chunk // len(devices)
     if not on_cpu:
         return share, chunk
-    return math.gcd(share, _CPU_BLOCK), chunk
+    return math.gcd(share, largest_block), chunk
 
 
 def _can_grow(algorithm: Any) -> bool:
@@ -267,9 +270,9 @@ class _Silent:
         """Nothing to show."""
 
 
-def _progress_bar(show: bool, total: int) -> Any:
+def _progress_bar(show: bool, total: int, unit: str) -> Any:
     if not show:
         return _Silent()
     from tqdm import tqdm
 
-    return tqdm(total=total, unit="seed-round", unit_scale=True, smoothing=0.1)
+    return tqdm(total=total, unit=unit, unit_scale=True, smoothing=0.1)

@@ -37,7 +37,10 @@ def main(path, devices, chunk):
         "ave_ucb": (jv.ave_ucb(2, num_rounds, constants=constants, capacity=3), fresh),
         "oful": (jv.oful(2), fixed),
     }
-    games["ucrl_ave"] = (jv.ucrl_ave(2, 3, 20, constants=constants, capacity=2), jv.mixture_mdp(4, 3, 2, 3, concentration=1.0))
+    games["ucrl_ave"] = (
+        jv.ucrl_ave(2, 3, 20, constants=constants, capacity=2),
+        jv.mixture_mdp(4, 3, 2, 3, concentration=1.0),
+    )
     for name, (algorithm, environment) in games.items():
         length = {"num_episodes": 20} if name == "ucrl_ave" else {"num_rounds": num_rounds}
         result = jv.simulate(

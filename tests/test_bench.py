@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar.bench import numpy_loop, numpy_vector
-from jaxvar.bench.report import Bench, bandit_game, bench
+from jaxvar.bench import numpy_episodes, numpy_loop, numpy_vector
+from jaxvar.bench.report import Bench, bandit_game, bench, episodic_game
 
 SIZE = {"dim": 4, "num_arms": 8, "num_rounds": 400}
 
@@ -35,9 +35,40 @@ def test_loop_plays_as_the_vectorised_one():
     assert abs(one.mean() - other.mean()) < 5 * np.sqrt(one.var() / 48 + other.var() / 256)
 
 
+def test_episodic_rival_has_the_same_mean_regret():
+    """As above, for UCRL-AVE on one model: 96 seeds of ours against 12 of the NumPy loop."""
+    options = Bench(states=4, actions=3, features=2, horizon=4, episodes=150)
+    algorithm, environment = episodic_game(options)
+    instance = jax.tree.map(np.asarray, environment.init(jax.random.key(0)))
+    out = jv.simulate(algorithm, environment, key=jax.random.key(1), num_episodes=150, num_seeds=96, records=1)
+    ours = out.regret[:, -1]
+    size = {"horizon": 4, "num_episodes": 150, "norm_bound": float(algorithm.norm_bound), "delta": 0.01}
+    model = (instance.phi, instance.reward, instance.theta_star)
+    theirs = numpy_episodes.ucrl_ave(*model, **size, num_seeds=12, seed=1)
+    assert abs(ours.mean() - theirs.mean()) < 5 * np.sqrt(ours.var() / 96 + theirs.var() / 12)
+
+
+@pytest.mark.slow
+def test_episodic_numba_rival_has_the_same_mean_regret():
+    """The same for the Numba program, in as many seeds."""
+    numba_episodes = pytest.importorskip("jaxvar.bench.numba_episodes")
+    options = Bench(episodes=200)
+    algorithm, environment = episodic_game(options)
+    instance = jax.tree.map(np.asarray, environment.init(jax.random.key(0)))
+    out = jv.simulate(algorithm, environment, key=jax.random.key(1), num_episodes=200, num_seeds=256, records=1)
+    ours = out.regret[:, -1]
+    size = {"horizon": 10, "num_episodes": 200, "norm_bound": float(algorithm.norm_bound), "delta": 0.01}
+    model = (instance.phi, instance.reward, instance.theta_star)
+    theirs = numba_episodes.ucrl_ave(*model, **size, num_seeds=256, seed=1)
+    assert abs(ours.mean() - theirs.mean()) < 5 * np.sqrt((ours.var() + theirs.var()) / 256)
+
+
 @pytest.mark.slow
 def test_bench_prints_a_row_per_algorithm(capsys):
     """The command runs with Numba, and names versions and devices."""
-    assert bench(Bench(dim=3, arms=4, rounds=50, seeds=16, repeats=1, algorithms=("oful",))) == 0
+    options = Bench(
+        dim=3, arms=4, rounds=50, seeds=16, repeats=1, algorithms=("oful", "ucrl_ave"), episodes=20, episode_seeds=16
+    )
+    assert bench(options) == 0
     printed = capsys.readouterr().out
     assert "numba" in printed and "steps/s" in printed and printed.count("oful f") == 2

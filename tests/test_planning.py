@@ -239,10 +239,8 @@ def test_no_state_of_probability_zero_is_drawn(monkeypatch: Any, num_states: int
     scale = 1 + 1e-6 * np.arange(-1, 2)[np.arange(len(rows)) % 3]  # sums a little below and above 1
     rows = (rows / rows.sum(1, keepdims=True) * scale[:, None]).astype(f"float{bits}")
     possible = rows > 0
-    for u, edge in (
-        (SMALLEST[bits], possible.argmax(1)),
-        (LARGEST[bits], num_states - 1 - possible[:, ::-1].argmax(1)),
-    ):
+    first, last = possible.argmax(1), num_states - 1 - possible[:, ::-1].argmax(1)
+    for u, edge in ((0, first), (SMALLEST[bits], first), (LARGEST[bits], last), (1, last)):
         for states in draw_both(monkeypatch, rows.T, np.full(len(rows), u, rows.dtype)):
             np.testing.assert_array_equal(states, edge)
     words = jax.random.bits(jax.random.key(8), (64, len(rows)), np.uint32)

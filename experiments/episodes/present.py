@@ -61,6 +61,7 @@ def riverswim_figure(both: tuple[Results, Results]) -> Any:
     for axis, results in zip(axes, both, strict=True):
         _draw(axis, results, results.played)
         axis.set(xlim=(0, results.episodes[-1]), ylim=(0, None), title=results.title)
+        axis.locator_params(axis="x", nbins=5)
     _legend(fig, axes[0])
     fig.supxlabel(
         f"Mean over {_seeds(both[0])} seeds (left) and {_seeds(both[1])} (right), {BAND}. λ = 1/B², B = |θ*|, "
@@ -103,7 +104,7 @@ def behind_table(results: Results) -> str:
     rows = {}
     for label, one in results.played.items():
         if one.optimistic is not None and one.capped is not None and one.held is not None:
-            held, seeds = int(one.held.sum()), len(one.held)
+            held, seeds = int(one.held[:, -1].sum()), len(one.held)
             low, high = proportion(held, seeds)
             event = f"{held}/{seeds} [{100 * low:.1f}, {100 * high:.1f}] %"
             rows[label] = [f"{100 * one.optimistic.mean():.2f} %", f"{100 * one.capped.mean():.1f} %", event]

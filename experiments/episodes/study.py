@@ -40,7 +40,7 @@ class Played(NamedTuple):
     regret: np.ndarray  # [seeds, records]
     optimistic: np.ndarray | None  # [seeds]   share of the episodes with an optimistic plan
     capped: np.ndarray | None  # [seeds]   share of the steps after which the plan expected all there is: V = 1
-    held: np.ndarray | None  # [seeds]   whether the confidence event held in all layers and episodes
+    held: np.ndarray | None  # [seeds, records]   whether the confidence event has held in all layers so far
 
 
 class Problem(NamedTuple):
@@ -95,16 +95,9 @@ def flatten(options: Episodes) -> Problem:
 def riverswim(options: Episodes) -> tuple[Problem, Problem]:
     """RiverSwim with one unknown current, and with an unknown law in every state."""
     current, tabular = jv.riverswim(), jv.riverswim(features="tabular")
-    long = 2 * options.episodes
-
-    def shared(environment: Any) -> dict[str, Any]:
-        scaled = {VTR: 1.0, VTR_WIDE: 0.1, VTR_NARROW: 0.01}
-        return {UNIFORM: jv.uniform(), **{label: _vtr(environment, scale) for label, scale in scaled.items()}}
-
-    learners = {**shared(current), AVE: _ave(current, long, jv.constants.practical(0.01))}
     return (
-        Problem("RiverSwim, mixture: S = 10, H = 100, d = 3", current, _share(options, 4), long, learners),
-        Problem("RiverSwim, tabular: S = 5, H = 20, d = 50", tabular, _share(options, 16), 2 * long, shared(tabular)),
+        _river("RiverSwim, mixture: S = 10, H = 100, d = 3", current, options, fewer=4, longer=2),
+        _river("RiverSwim, tabular: S = 5, H = 20, d = 50", tabular, options, fewer=16, longer=4),
     )
 
 
@@ -132,7 +125,7 @@ def run(problem: Problem, progress: bool = True) -> Results:
         if plans:
             steps = problem.episodes * problem.environment.horizon
             optimistic, capped = out.optimistic[:, -1] / problem.episodes, out.capped[:, -1] / steps
-            played[label] = Played(out.regret, optimistic, capped, out.confidence[:, -1].all(axis=-1))
+            played[label] = Played(out.regret, optimistic, capped, out.confidence.all(axis=-1))
     return Results(problem.title, episodes, played)
 
 
@@ -167,5 +160,13 @@ def _vtr(environment: Any, beta_scale: float) -> Any:
     return jv.ucrl_vtr(environment.dim, norm_bound=environment.norm_bound, delta=DELTA, beta_scale=beta_scale)
 
 
-def _share(options: Episodes, part: int) -> int:
-    return max(options.seeds // part, 2)
+def _river(title: str, environment: Any, options: Episodes, *, fewer: int, longer: int) -> Problem:
+    episodes = longer * options.episodes
+    algorithms = {
+        UNIFORM: jv.uniform(),
+        VTR: _vtr(environment, 1.0),
+        VTR_WIDE: _vtr(environment, 0.1),
+        VTR_NARROW: _vtr(environment, 0.01),
+        AVE: _ave(environment, episodes, jv.constants.practical(0.01)),
+    }
+    return Problem(title, environment, max(options.seeds // fewer, 2), episodes, algorithms)

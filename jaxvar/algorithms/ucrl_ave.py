@@ -70,15 +70,14 @@ class UcrlAve:
 
     def init(self, model: Model) -> UcrlAveState:
         """Empty layers (line 2)."""
-        _check_model(self, model)
+        _known(self, model)
         zero = jnp.int32(0)
         layers = ridge.init_layers(self.dim, self.capacity, self.lam, self.dtype)
         return UcrlAveState(layers, zero, zero, jnp.zeros((), self.dtype), zero)
 
     def plan(self, state: UcrlAveState, model: Model, key: jax.Array | None = None) -> Plan:
         """Optimistic values and policy of the coming episode (lines 4-8); without a key ties go to the lowest."""
-        _check_model(self, model)
-        return _plan(self, state, model, None if key is None else random.key_words(key))
+        return _plan(self, state, _known(self, model), None if key is None else random.key_words(key))
 
     def update(self, state: UcrlAveState, model: Model, plan: Plan, step: Step) -> UcrlAveState:
         """Learn in the lowest uncertain layer (lines 14-19); the plan stays as it is until the episode ends."""
@@ -162,10 +161,12 @@ def ucrl_ave(
     )
 
 
-def _check_model(self: UcrlAve, model: Model) -> None:
+def _known(self: UcrlAve, model: Any) -> Model:
+    """What is used of ``model``, which must fit the algorithm."""
     chex.assert_shape(model.phi, (None, None, None, self.dim))
-    if model.horizon != self.horizon:
+    if getattr(model, "horizon", self.horizon) != self.horizon:
         raise ValueError(f"the model must have the algorithm's horizon {self.horizon}, got {model.horizon}")
+    return Model(phi=jnp.asarray(model.phi), reward=jnp.asarray(model.reward), horizon=self.horizon)
 
 
 def _logs(self: UcrlAve, steps: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -24,7 +24,9 @@ from jaxvar.bench.setting import TOLERANCE
 
 LANES = 64  # seeds of a block
 CHUNK = 16  # most successors that one loop over seeds sums
-UNROLLED = 8  # largest dimension whose quadratic forms of two actions the compiler unrolls completely
+UNROLLED = 12  # largest dimension whose quadratic form the compiler unrolls completely
+TOGETHER = 8  # the same for two of them in one loop
+TAUGHT = 5  # largest dimension in which it is faster to pass an observation to all seeds of a block
 
 Axes = tuple[int, ...]
 Indices = NDArray[np.int64]
@@ -43,7 +45,7 @@ class Task(NamedTuple):
     """What is the same for all seeds."""
 
     phi: Array  # [states, actions, states, dim]
-    twos: Array  # [states, pairs of actions, 2 dim, successors], the same; successors are padded to whole chunks
+    twos: Array  # [states, 2, pairs of actions, dim, chunks, chunk], the same, padded to whole pairs and chunks
     transition: Array  # [states, actions, states]
     cdf: Array  # [states, actions, states - 1]
     reward: Array  # [states, actions]
@@ -65,12 +67,13 @@ class Block(NamedTuple):
     policy: Indices  # [horizon, states]
     worth: Array  # [horizon + 1, states], value of the policy
     bound: Array  # [pairs of actions, 2], the least upper bound of <theta*, x>
-    x: Array  # [2 dim], features of two actions, or of what was played
-    y: Array  # [1], value of the state reached
-    s: Array  # [1], x' P x in the layer that learns
-    level: Array  # [1], the layer that learns; -1 where none does
+    x: Array  # [2, dim], features of two actions; the first are also those of what is played
+    form: Array  # [1], x' P x in some layer
+    y: Array  # [1], V of the state reached
+    gain: Array  # [1], of what a layer learns; 0 where it does not
+    waits: Array  # [1], 1 while no layer has learned from the step, then 0
     state: Indices  # [1]
-    u: Array  # P x of a single seed: dim numbers
+    u: Array  # [dim + 1], P x and the error of the prediction
 
 
 @fast
@@ -83,7 +86,7 @@ def _rows(leading: int, rows: int) -> Array:
 
 @fast
 def _entry(dim: int, i: int, j: int) -> int:
-    """First column of the entry (i, j), j <= i, of a layer's quadratic form; the radius is (dim, 0), the loss (dim, 1)."""
+    """First column of a layer's entry (i, j), j <= i; the radius follows as (dim, 0), the loss as (dim, 1)."""
     return (dim + i * (i + 1) // 2 + j) * LANES
 
 
@@ -94,75 +97,107 @@ def _start(task: Task, sizes: Sizes) -> Block:
     layers = _rows(len(task.scales), dim + dim * (dim + 1) // 2 + 2)
     for i in range(dim):
         layers[:, _entry(dim, i, i) : _entry(dim, i, i) + LANES] = 1.0 / task.lam
-    value, worth = _rows(horizon + 1, task.twos.shape[3]), _rows(horizon + 1, num_states)
+    value = _rows(horizon + 1, task.twos.shape[4] * len(sizes.chunk))
+    worth = _rows(horizon + 1, num_states)
     policy, state = np.zeros((horizon, num_states * LANES), np.int64), np.zeros(LANES, np.int64)
-    bound, x, small = _rows(task.twos.shape[1], 2), _rows(1, 2 * dim)[0], _rows(3, 1)
-    return Block(layers, value, policy, worth, bound, x, small[0], small[1], small[2], state, np.zeros(dim))
+    bound, x, u, rows = _rows(task.twos.shape[2], 2), _rows(2, dim), _rows(1, dim + 1)[0], _rows(4, 1)
+    return Block(layers, value, policy, worth, bound, x, rows[0], rows[1], rows[2], rows[3], state, u)
 
 
 @fast
-def _features(task: Task, state: int, pair: int, block: Block, h: int, sizes: Sizes) -> None:
-    """Features of two actions under V of step h."""
-    twos, value, x = task.twos, block.value, block.x
-    for i in range(2 * len(sizes.dim)):
+def _features(twos: Array, state: int, pair: int, value: Array, h: int, x: Array, dim: Axes, chunk: Axes) -> None:
+    """Features of two actions under V of step h; here V is [horizon + 1, chunks, rows]."""
+    for c in range(2):
+        for i in range(len(dim)):
+            for b in range(LANES):
+                total = 0.0
+                for z in range(len(chunk)):
+                    total += twos[state, c, pair, i, 0, z] * value[h, 0, z * LANES + b]
+                x[c, i * LANES + b] = total
+            for n in range(1, twos.shape[4]):
+                for b in range(LANES):
+                    total = x[c, i * LANES + b]
+                    for z in range(len(chunk)):
+                        total += twos[state, c, pair, i, n, z] * value[h, n, z * LANES + b]
+                    x[c, i * LANES + b] = total
+
+
+@fast
+def _form(x: Array, c: int, layers: Array, layer: int, form: Array, axes: Axes) -> None:
+    """Quadratic form x' P x of the features c."""
+    dim = len(axes)
+    if dim <= UNROLLED:
         for b in range(LANES):
             total = 0.0
-            for z in range(len(sizes.chunk)):
-                total += twos[state, pair, i, z] * value[h, z * LANES + b]
-            x[i * LANES + b] = total
-    for first in range(len(sizes.chunk), twos.shape[3], len(sizes.chunk)):
-        for i in range(2 * len(sizes.dim)):
+            for i in range(dim):
+                part = 0.0
+                for j in range(i + 1):
+                    part += layers[layer, (dim + i * (i + 1) // 2 + j) * LANES + b] * x[c, j * LANES + b]
+                total += part * x[c, i * LANES + b]
+            form[b] = total
+        return
+    entries, features = layers.reshape(len(layers), layers.shape[1] // LANES, LANES), x.reshape(2, dim, LANES)
+    form[:] = 0.0
+    for i in range(dim):
+        for j in range(i + 1):
             for b in range(LANES):
-                total = x[i * LANES + b]
-                for z in range(len(sizes.chunk)):
-                    total += twos[state, pair, i, first + z] * value[h, (first + z) * LANES + b]
-                x[i * LANES + b] = total
+                form[b] += entries[layer, dim + i * (i + 1) // 2 + j, b] * features[c, i, b] * features[c, j, b]
 
 
 @fast
-def _bound_without_data(block: Block, pair: int, radius: float, sizes: Sizes) -> None:
-    dim, bound, x = len(sizes.dim), block.bound, block.x
+def _bound_without_data(x: Array, radius: float, bound: Array, pair: int, axes: Axes) -> None:
+    """Bounds of two actions by the layers without data."""
     for b in range(LANES):
         total, other = 0.0, 0.0
-        for i in range(dim):
-            total += x[i * LANES + b] * x[i * LANES + b]
-            other += x[(dim + i) * LANES + b] * x[(dim + i) * LANES + b]
+        for i in range(len(axes)):
+            total += x[0, i * LANES + b] * x[0, i * LANES + b]
+            other += x[1, i * LANES + b] * x[1, i * LANES + b]
         bound[pair, b] = radius * math.sqrt(total)
         bound[pair, LANES + b] = radius * math.sqrt(other)
 
 
 @fast
-def _bound(block: Block, layer: int, pair: int, sizes: Sizes) -> None:
+def _bound(x: Array, layers: Array, layer: int, form: Array, bound: Array, pair: int, axes: Axes) -> None:
     """Lower the bounds of two actions to those of a layer."""
-    dim, layers, bound, x = len(sizes.dim), block.layers, block.bound, block.x
-    for b in range(LANES):
-        total, other, pred, other_pred = 0.0, 0.0, 0.0, 0.0
-        for i in range(dim):
-            half, other_half = 0.0, 0.0
-            for j in range(i + 1):
-                entry = layers[layer, _entry(dim, i, j) + b]
-                half += entry * x[j * LANES + b]
-                other_half += entry * x[(dim + j) * LANES + b]
-            total += half * x[i * LANES + b]
-            other += other_half * x[(dim + i) * LANES + b]
-            pred += layers[layer, i * LANES + b] * x[i * LANES + b]
-            other_pred += layers[layer, i * LANES + b] * x[(dim + i) * LANES + b]
-        radius = layers[layer, _entry(dim, dim, 0) + b]
-        bound[pair, b] = min(bound[pair, b], pred + radius * math.sqrt(total))
-        bound[pair, LANES + b] = min(bound[pair, LANES + b], other_pred + radius * math.sqrt(other))
+    dim = len(axes)
+    radius = (dim + dim * (dim + 1) // 2) * LANES
+    if dim <= TOGETHER:
+        for b in range(LANES):
+            total, other, pred, other_pred = 0.0, 0.0, 0.0, 0.0
+            for i in range(dim):
+                part, other_part = 0.0, 0.0
+                for j in range(i + 1):
+                    entry = layers[layer, (dim + i * (i + 1) // 2 + j) * LANES + b]
+                    part += entry * x[0, j * LANES + b]
+                    other_part += entry * x[1, j * LANES + b]
+                total += part * x[0, i * LANES + b]
+                other += other_part * x[1, i * LANES + b]
+                pred += layers[layer, i * LANES + b] * x[0, i * LANES + b]
+                other_pred += layers[layer, i * LANES + b] * x[1, i * LANES + b]
+            beta = layers[layer, radius + b]
+            bound[pair, b] = min(bound[pair, b], pred + beta * math.sqrt(total))
+            bound[pair, LANES + b] = min(bound[pair, LANES + b], other_pred + beta * math.sqrt(other))
+        return
+    for c in range(2):
+        _form(x, c, layers, layer, form, axes)
+        for b in range(LANES):
+            pred = 0.0
+            for i in range(dim):
+                pred += layers[layer, i * LANES + b] * x[c, i * LANES + b]
+            pred += layers[layer, radius + b] * math.sqrt(form[b])
+            bound[pair, c * LANES + b] = min(bound[pair, c * LANES + b], pred)
 
 
 @fast
-def _decide(task: Task, state: int, block: Block, h: int, sizes: Sizes) -> None:
+def _decide(reward: Array, state: int, bound: Array, value: Array, policy: Indices, h: int, actions: Axes) -> None:
     """V and policy of a state in step h, from the bounds of its actions."""
-    reward, value, policy, bound, num_actions = task.reward, block.value, block.policy, block.bound, len(sizes.actions)
     for b in range(LANES):
         top = 0.0
-        for a in range(num_actions):
+        for a in range(len(actions)):
             top = max(top, reward[state, a] + bound[a // 2, a % 2 * LANES + b])
         top = min(top, 1.0)
         best = 0
-        for a in range(num_actions - 1, -1, -1):
+        for a in range(len(actions) - 1, -1, -1):
             q = max(reward[state, a] + bound[a // 2, a % 2 * LANES + b], 0.0)
             best = a if q >= top - TOLERANCE else best
         value[h, state * LANES + b] = top
@@ -170,13 +205,14 @@ def _decide(task: Task, state: int, block: Block, h: int, sizes: Sizes) -> None:
 
 
 @fast
-def _evaluate(task: Task, state: int, block: Block, h: int, sizes: Sizes) -> None:
+def _evaluate(
+    transition: Array, reward: Array, state: int, policy: Indices, worth: Array, h: int, states: Axes
+) -> None:
     """Value of the policy in a state in step h."""
-    transition, reward, policy, worth = task.transition, task.reward, block.policy, block.worth
     for b in range(LANES):
         a = policy[h, state * LANES + b]
         total = reward[state, a]
-        for z in range(len(sizes.states)):
+        for z in range(len(states)):
             total += transition[state, a, z] * worth[h + 1, z * LANES + b]
         worth[h, state * LANES + b] = total
 
@@ -188,8 +224,8 @@ def _radius(emp: float, log_term: float) -> float:
 
 
 @fast
-def _radii(task: Task, block: Block, layer: int, log_term: float, sizes: Sizes) -> None:
-    dim, layers, ridge = len(sizes.dim), block.layers, task.scales[layer] * task.lam
+def _radii(layers: Array, layer: int, ridge: float, log_term: float, axes: Axes) -> None:
+    dim = len(axes)
     for b in range(LANES):
         emp = layers[layer, _entry(dim, dim, 1) + b]
         for i in range(dim):
@@ -203,121 +239,150 @@ def _plan(task: Task, block: Block, low: int, high: int, log_term: float, sizes:
 
     In the last step V and policy are those of the rewards, in all episodes. In the first only state 0 matters.
     """
+    _, twos, transition, _, reward, _, horizon, lam, scales, _ = task
+    layers, value, policy, worth, bound, x, form, _, _, _, _, _ = block
+    dim, states, actions, chunk = sizes
+    chunks = value.reshape(horizon + 1, twos.shape[4], len(chunk) * LANES)
     for layer in range(low, high):
-        _radii(task, block, layer, log_term, sizes)
-    empty = _radius(0.0, log_term) / math.sqrt(task.lam) if high - low < len(task.scales) else 1e300
-    for h in range(task.horizon - 2, -1, -1):
-        for state in range(len(sizes.states) if h > 0 else 1):
-            for pair in range(task.twos.shape[1]):
-                _features(task, state, pair, block, h + 1, sizes)
-                _bound_without_data(block, pair, empty, sizes)
+        _radii(layers, layer, scales[layer] * lam, log_term, dim)
+    empty = _radius(0.0, log_term) / math.sqrt(lam) if high - low < len(scales) else 1e300
+    for h in range(horizon - 2, -1, -1):
+        for state in range(len(states) if h > 0 else 1):
+            for pair in range(twos.shape[2]):
+                _features(twos, state, pair, chunks, h + 1, x, dim, chunk)
+                _bound_without_data(x, empty, bound, pair, dim)
                 for layer in range(low, high):
-                    _bound(block, layer, pair, sizes)
-            _decide(task, state, block, h, sizes)
-            _evaluate(task, state, block, h, sizes)
+                    _bound(x, layers, layer, form, bound, pair, dim)
+            _decide(reward, state, bound, value, policy, h, actions)
+            _evaluate(transition, reward, state, policy, worth, h, states)
 
 
 @fast
-def _move(task: Task, block: Block, h: int, rng: Bits, sizes: Sizes) -> None:
-    """Play step h: what is to be learned, and the state reached."""
-    phi, cdf, value, policy, x, y, state = task.phi, task.cdf, block.value, block.policy, block.x, block.y, block.state
+def _draw(rng: Bits, uniform: Array) -> None:
     for b in range(LANES):
         bits, rng[0, b], rng[1, b] = _next(rng[0, b], rng[1, b])
-        y[b] = _uniform(bits)
+        uniform[b] = _uniform(bits)
+
+
+@fast
+def _move(
+    phi: Array,
+    cdf: Array,
+    value: Array,
+    policy: Indices,
+    h: int,
+    x: Array,
+    y: Array,
+    state: Indices,
+    dim: Axes,
+    states: Axes,
+) -> None:
+    """Play step h with the uniform numbers in y: features, the state reached and, in y, its V."""
     for b in range(LANES):
         s = state[b]
         a = policy[h, s * LANES + b]
         reached = 0
-        for z in range(len(sizes.states) - 1):
+        for z in range(len(states) - 1):
             reached += y[b] >= cdf[s, a, z]
-        for i in range(len(sizes.dim)):
+        for i in range(len(dim)):
             total = 0.0
-            for z in range(len(sizes.states)):
+            for z in range(len(states)):
                 total += phi[s, a, z, i] * value[h + 1, z * LANES + b]
-            x[i * LANES + b] = total
+            x[0, i * LANES + b] = total
         y[b] = value[h + 1, reached * LANES + b]
         state[b] = reached
 
 
 @fast
-def _choose(block: Block, layer: int, q: float, sizes: Sizes) -> float:
-    """Seeds still without a layer take this one if their features are wide in it; how many are then without."""
-    dim, layers, x, s, level = len(sizes.dim), block.layers, block.x, block.s, block.level
-    number, left = float(layer), 0.0
+def _choose(form: Array, q: float, gain: Array, waits: Array) -> float:
+    """Gains of the waiting seeds whose features are wide in a layer; how many wait on."""
+    left = 0.0
     for b in range(LANES):
-        total = 0.0
-        for i in range(dim):
-            half = 0.0
-            for j in range(i + 1):
-                half += layers[layer, _entry(dim, i, j) + b] * x[j * LANES + b]
-            total += half * x[i * LANES + b]
-        takes = (level[b] < 0.0) & (total >= q * q)
-        s[b] = total if takes else s[b]
-        level[b] = number if takes else level[b]
-        left += 1.0 if level[b] < 0.0 else 0.0
+        takes = waits[b] if form[b] >= q * q else 0.0
+        gain[b] = takes * q / (1.0 + q) / max(form[b], 1e-300)
+        waits[b] -= takes
+        left += waits[b]
     return left
 
 
 @fast
-def _learn(task: Task, block: Block, sizes: Sizes) -> None:
-    """Every seed's layer learns: P -= gain u u' and theta += gain e u."""
-    dim, layers, x, u = len(sizes.dim), block.layers, block.x, block.u
+def _learn(x: Array, y: Array, layers: Array, layer: int, q: float, gain: Array, u: Array, axes: Axes) -> None:
+    """A layer learns where its gain is not 0: P -= gain u u' and theta += gain e u, with u = P x and the error e."""
+    dim = len(axes)
+    loss, e = _entry(dim, dim, 1), dim * LANES
+    if dim <= TAUGHT:
+        for b in range(LANES):
+            error = y[b]
+            for i in range(dim):
+                error -= layers[layer, i * LANES + b] * x[0, i * LANES + b]
+                total = 2.0 * layers[layer, _entry(dim, i, i) + b] * x[0, i * LANES + b]
+                for j in range(i):
+                    total += layers[layer, _entry(dim, i, j) + b] * x[0, j * LANES + b]
+                for j in range(i + 1, dim):
+                    total += layers[layer, _entry(dim, j, i) + b] * x[0, j * LANES + b]
+                u[i * LANES + b] = 0.5 * total
+            u[e + b] = error
+        for b in range(LANES):
+            for i in range(dim):
+                step = gain[b] * u[i * LANES + b]
+                for j in range(i):
+                    layers[layer, _entry(dim, i, j) + b] -= 2.0 * step * u[j * LANES + b]
+                layers[layer, _entry(dim, i, i) + b] -= step * u[i * LANES + b]
+                layers[layer, i * LANES + b] += step * u[e + b]
+            layers[layer, loss + b] += q * gain[b] * u[e + b] * u[e + b]
+        return
     for b in range(LANES):
-        layer = int(block.level[b])
-        if layer < 0:
-            continue
-        q, error = task.scales[layer], block.y[b]
-        gain = q / (1.0 + q) / block.s[b]
-        for i in range(dim):
-            error -= layers[layer, i * LANES + b] * x[i * LANES + b]
-            total = 2.0 * layers[layer, _entry(dim, i, i) + b] * x[i * LANES + b]
-            for j in range(i):
-                total += layers[layer, _entry(dim, i, j) + b] * x[j * LANES + b]
-            for j in range(i + 1, dim):
-                total += layers[layer, _entry(dim, j, i) + b] * x[j * LANES + b]
-            u[i] = 0.5 * total
-        for i in range(dim):
-            step = gain * u[i]
-            for j in range(i):
-                layers[layer, _entry(dim, i, j) + b] -= 2.0 * step * u[j]
-            layers[layer, _entry(dim, i, i) + b] -= step * u[i]
-            layers[layer, i * LANES + b] += step * error
-        layers[layer, _entry(dim, dim, 1) + b] += q * gain * error * error
+        if gain[b] > 0.0:
+            error = y[b]
+            for i in range(dim):
+                error -= layers[layer, i * LANES + b] * x[0, i * LANES + b]
+                total = layers[layer, _entry(dim, i, i) + b] * x[0, i * LANES + b]
+                for j in range(dim):
+                    total += layers[layer, _entry(dim, max(i, j), min(i, j)) + b] * x[0, j * LANES + b]
+                u[i * LANES + b] = 0.5 * total
+            for i in range(dim):
+                step = gain[b] * u[i * LANES + b]
+                for j in range(i):
+                    layers[layer, _entry(dim, i, j) + b] -= 2.0 * step * u[j * LANES + b]
+                layers[layer, _entry(dim, i, i) + b] -= step * u[i * LANES + b]
+                layers[layer, i * LANES + b] += step * error
+            layers[layer, loss + b] += q * gain[b] * error * error
 
 
 @fast
 def _play(task: Task, block: Block, low: int, high: int, rng: Bits, sizes: Sizes) -> tuple[int, int]:
     """Play an episode and learn; the new range of layers. The last step has no features: there is nothing to learn."""
-    for b in range(LANES):
-        block.state[b] = 0
-    for h in range(task.horizon - 1):
-        _move(task, block, h, rng, sizes)
-        for b in range(LANES):
-            block.level[b] = -1.0
-        layer, left = 0, 1.0
-        while layer < len(task.scales) and left > 0.0:
-            left = _choose(block, layer, task.scales[layer], sizes)
+    phi, _, _, cdf, _, _, horizon, _, scales, _ = task
+    layers, value, policy, _, _, x, form, y, gain, waits, state, u = block
+    state[:] = 0
+    for h in range(horizon - 1):
+        _draw(rng, y)
+        _move(phi, cdf, value, policy, h, x, y, state, sizes.dim, sizes.states)
+        waits[:] = 1.0
+        layer, left = 0, float(LANES)
+        while layer < len(scales) and left > 0.0:
+            before = left
+            _form(x, 0, layers, layer, form, sizes.dim)
+            left = _choose(form, scales[layer], gain, waits)
+            if left < before:
+                low, high = min(low, layer), max(high, layer + 1)
+                _learn(x, y, layers, layer, scales[layer], gain, u, sizes.dim)
             layer += 1
-        for b in range(LANES):
-            if block.level[b] >= 0.0:
-                low, high = min(low, int(block.level[b])), max(high, int(block.level[b]) + 1)
-        _learn(task, block, sizes)
     return low, high
 
 
 @fast
-def _run(task: Task, sizes: Sizes, rng: Bits, regret: Array) -> int:
-    """Add up the regret of a block of seeds; how many layers it visits in the end."""
-    block, low, high = _start(task, sizes), len(task.scales), 0
+def _run(task: Task, sizes: Sizes, rng: Bits, regret: Array) -> None:
+    """Add up the regret of a block of seeds."""
+    block, low, high, last = _start(task, sizes), len(task.scales), 0, task.horizon - 1
     for state in range(len(sizes.states)):
-        _decide(task, state, block, task.horizon - 1, sizes)
-        _evaluate(task, state, block, task.horizon - 1, sizes)
+        _decide(task.reward, state, block.bound, block.value, block.policy, last, sizes.actions)
+        _evaluate(task.transition, task.reward, state, block.policy, block.worth, last, sizes.states)
     for k in range(len(task.logs)):
         _plan(task, block, low, high, task.logs[k], sizes)
         for b in range(LANES):
             regret[b] += task.best_value - block.worth[0, b]
         low, high = _play(task, block, low, high, rng, sizes)
-    return high - low
 
 
 @njit(parallel=True)
@@ -340,33 +405,26 @@ def ucrl_ave(
     delta: float,
     seed: int,
 ) -> Array:
-    """Cumulative regret of every seed after all episodes, [num_seeds]."""
+    """Cumulative regret of every seed after all episodes, [num_seeds]; whole blocks are played."""
+    phi, reward, theta_star = (np.ascontiguousarray(x, np.float64) for x in (phi, reward, theta_star))
     num_states, num_actions, _, dim = phi.shape
     num_layers = max(1, math.ceil(1.5 * math.log2(num_episodes * horizon)))
     logs = np.log(4.0 * np.arange(1, num_episodes + 1) ** 2 * horizon**2 * num_layers / delta)
     transition = phi @ theta_star
+    cdf = np.ascontiguousarray(np.cumsum(transition, axis=2)[:, :, :-1])
     value = np.zeros(num_states)
     for _ in range(horizon):
         value = (reward + transition @ value).max(axis=1)
     pairs, chunks = -(-num_actions // 2), -(-num_states // CHUNK)
     chunk = -(-num_states // chunks)
-    twos = np.zeros((num_states, 2 * pairs, dim, chunks * chunk))
-    twos[:, :num_actions, :, :num_states] = phi.swapaxes(2, 3)
-    task = Task(
-        np.ascontiguousarray(phi),
-        twos.reshape(num_states, pairs, 2 * dim, chunks * chunk),
-        transition,
-        np.ascontiguousarray(np.cumsum(transition, axis=2)[:, :, :-1]),
-        np.ascontiguousarray(reward),
-        float(value[0]),
-        horizon,
-        float(norm_bound) ** -2,
-        0.25 ** np.arange(1, num_layers + 1),
-        logs,
-    )
-    sizes = Sizes((0,) * dim, (0,) * num_states, (0,) * num_actions, (0,) * chunk)
+    padded = np.zeros((num_states, 2 * pairs, dim, chunks * chunk))
+    padded[:, :num_actions, :, :num_states] = phi.swapaxes(2, 3)
+    twos = np.ascontiguousarray(padded.reshape(num_states, pairs, 2, dim, chunks, chunk).swapaxes(1, 2))
+    scales, lam = np.power(0.25, np.arange(1.0, num_layers + 1.0)), float(norm_bound) ** -2
+    task = Task(phi, twos, transition, cdf, reward, float(value[0]), horizon, lam, scales, logs)
     blocks = -(-num_seeds // LANES)
     bits = np.random.SeedSequence(seed).generate_state(2 * blocks * LANES, np.uint64).astype(np.uint64)
     rng = np.ascontiguousarray(bits.reshape(blocks, LANES, 2).swapaxes(1, 2))
+    sizes = ((0,) * dim, (0,) * num_states, (0,) * num_actions, (0,) * chunk)
     regret: Array = _run_blocks(task, *sizes, rng).reshape(-1)[:num_seeds]
     return regret

@@ -171,8 +171,10 @@ def _episodes(options: Bench) -> Task:
 
 
 def _jaxvar(algorithm: Any, environment: Any, seeds: int, turns: int, steps: int, length: str) -> Contender:
+    setting: dict[str, Any] = {"key": jax.random.key(0), "num_seeds": seeds, "records": 1, length: turns}
+
     def play() -> np.ndarray[Any, Any]:
-        out = jv.simulate(algorithm, environment, key=jax.random.key(0), num_seeds=seeds, records=1, **{length: turns})
+        out = jv.simulate(algorithm, environment, **setting)
         out.raise_if_failed()
         return out.regret[:, -1]
 
@@ -206,7 +208,7 @@ def episodic_game(options: Bench) -> tuple[Any, Any]:
         options.horizon,
         options.episodes,
         norm_bound=environment.norm_bound,
-        constants=jv.constants.practical(),
+        constants=jv.constants.practical(0.1),
         ties="lowest",
     )
     return algorithm, environment
