@@ -123,7 +123,9 @@ def practical(beta_scale: Any = None, *, setting: str = "bandit") -> RadiusConst
     """The empirical variance in every layer and a small multiplier: not proved, meant for feasible K.
 
     If ``beta_scale`` is not given it is 0.1 for a bandit and 0.01 for episodes, where a layer's data are split over all
-    value functions ever planned with, and a larger one explores for thousands of episodes.
+    value functions ever planned with, and a larger one explores for thousands of episodes. Neither is calibrated: on
+    random mixtures (d = 4) the confidence event held in all of 256 seeds with 0.01, on tabular RiverSwim (d = 50) in
+    none of 16 (``experiments/episodes``).
     """
     checks.choice("setting", setting, SETTINGS)
     numbers = custom(

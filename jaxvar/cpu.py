@@ -19,6 +19,10 @@ def tune_cpu(num_devices: int | None = None) -> None:
     rounds, become about three times faster on two cores. Call it before anything touches a JAX device; the ``jaxvar``
     command does. It changes ``XLA_FLAGS`` and ``jax_num_cpu_devices`` of this process.
 
+    One thing is known not to work with it: a loop over rounds that solves linear systems of some size (seen with
+    ``jnp.linalg.solve`` of 50 x 50 matrices in a recorder) may wait for itself forever where there are several
+    devices. Rank-one updates, as in :mod:`jaxvar.ridge`, need no solver; or call ``tune_cpu(1)``.
+
     Args:
       num_devices: devices to make; one per available core if not given.
 

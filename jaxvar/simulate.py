@@ -230,6 +230,8 @@ def _unpack(target: Any) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:
 def _sizes(total: int, num_rounds: int, chunk: Any, devices: list[jax.Device], largest_block: int) -> tuple[int, int]:
     """Runs per block and per chunk."""
     on_cpu = devices[0].platform == "cpu"
+    while largest_block > 1 and len(devices) * largest_block >= 2 * total:
+        largest_block //= 2  # few runs: do not fill their blocks up with runs that nobody asked for
     if chunk is None:
         most = (
             min(max(_CPU_SEED_ROUNDS // num_rounds, _CPU_CHUNKS[0]), _CPU_CHUNKS[1]) if on_cpu else _ACCELERATOR_CHUNK

@@ -118,6 +118,7 @@ def run(problem: Problem, progress: bool = True) -> Results:
             num_seeds=problem.seeds,
             records=episodes,
             record=(jv.record.regret(), *behind),
+            chunk=_chunk(problem.seeds),
             progress=progress,
         )
         out.raise_if_failed()
@@ -149,6 +150,12 @@ def slopes(episodes: np.ndarray, regret: np.ndarray, ends: np.ndarray) -> np.nda
     """Regret per episode between the ``ends``, ``[seeds, len(ends)]``; the first period begins with episode 1."""
     at_ends = regret[:, np.searchsorted(episodes, ends)]
     return np.diff(at_ends, axis=1, prepend=0.0) / np.diff(ends, prepend=0)
+
+
+def _chunk(seeds: int) -> int | None:
+    """Few seeds are shared out evenly among the devices: filled up to whole blocks, some would play for nothing."""
+    devices = jax.local_device_count()
+    return -(-seeds // devices) * devices if seeds <= 8 * devices else None
 
 
 def _ave(environment: Any, num_episodes: int, constants: Any) -> Any:

@@ -26,7 +26,7 @@ LANES = 64  # seeds of a block
 CHUNK = 16  # most successors that one loop over seeds sums
 UNROLLED = 12  # largest dimension whose quadratic form the compiler unrolls completely
 TOGETHER = 8  # the same for two of them in one loop
-TAUGHT = 5  # largest dimension in which it is faster to pass an observation to all seeds of a block
+TAUGHT = 4  # largest dimension in which it is faster to pass an observation to all seeds of a block
 
 Axes = tuple[int, ...]
 Indices = NDArray[np.int64]
