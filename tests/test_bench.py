@@ -35,32 +35,32 @@ def test_loop_plays_as_the_vectorised_one():
     assert abs(one.mean() - other.mean()) < 5 * np.sqrt(one.var() / 48 + other.var() / 256)
 
 
-def test_episodic_rival_has_the_same_mean_regret():
-    """As above, for UCRL-AVE on one model: 96 seeds of ours against 12 of the NumPy loop."""
-    options = Bench(states=4, actions=3, features=2, horizon=4, episodes=150)
+def assert_same_mean_regret(options, rival, num_seeds, rival_seeds):
+    """The bound of the test above, for UCRL-AVE on the one model that all programs play."""
     algorithm, environment = episodic_game(options)
     instance = jax.tree.map(np.asarray, environment.init(jax.random.key(0)))
-    out = jv.simulate(algorithm, environment, key=jax.random.key(1), num_episodes=150, num_seeds=96, records=1)
+    length = {"num_episodes": options.episodes}
+    out = jv.simulate(algorithm, environment, key=jax.random.key(1), num_seeds=num_seeds, records=1, **length)
     ours = out.regret[:, -1]
-    size = {"horizon": 4, "num_episodes": 150, "norm_bound": float(algorithm.norm_bound), "delta": 0.01}
+    size = {"horizon": options.horizon, "norm_bound": float(algorithm.norm_bound), "delta": 0.01, **length}
     model = (instance.phi, instance.reward, instance.theta_star)
-    theirs = numpy_episodes.ucrl_ave(*model, **size, num_seeds=12, seed=1)
-    assert abs(ours.mean() - theirs.mean()) < 5 * np.sqrt(ours.var() / 96 + theirs.var() / 12)
+    theirs = rival(*model, **size, num_seeds=rival_seeds, seed=1)
+    error = np.sqrt(ours.var() / num_seeds + theirs.var() / rival_seeds)
+    assert abs(ours.mean() - theirs.mean()) < 5 * error
+
+
+def test_episodic_rival_has_the_same_mean_regret():
+    """96 seeds of ours against 12 of the NumPy loop."""
+    options = Bench(states=4, actions=3, features=2, horizon=4, episodes=150)
+    assert_same_mean_regret(options, numpy_episodes.ucrl_ave, 96, 12)
 
 
 @pytest.mark.slow
 def test_episodic_numba_rival_has_the_same_mean_regret():
-    """The same for the Numba program, in as many seeds."""
-    numba_episodes = pytest.importorskip("jaxvar.bench.numba_episodes")
-    options = Bench(episodes=200)
-    algorithm, environment = episodic_game(options)
-    instance = jax.tree.map(np.asarray, environment.init(jax.random.key(0)))
-    out = jv.simulate(algorithm, environment, key=jax.random.key(1), num_episodes=200, num_seeds=256, records=1)
-    ours = out.regret[:, -1]
-    size = {"horizon": 10, "num_episodes": 200, "norm_bound": float(algorithm.norm_bound), "delta": 0.01}
-    model = (instance.phi, instance.reward, instance.theta_star)
-    theirs = numba_episodes.ucrl_ave(*model, **size, num_seeds=256, seed=1)
-    assert abs(ours.mean() - theirs.mean()) < 5 * np.sqrt((ours.var() + theirs.var()) / 256)
+    """256 seeds of either."""
+    from jaxvar.bench import numba_episodes
+
+    assert_same_mean_regret(Bench(episodes=200), numba_episodes.ucrl_ave, 256, 256)
 
 
 @pytest.mark.slow
