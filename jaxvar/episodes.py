@@ -57,7 +57,9 @@ def begin(
     model = model_of(environment, instance)
     chex.assert_equal_shape([instance.transition, model.phi[..., 0]])
     memories = tuple(r.init(algorithm, instance) for r in recorders)
-    fixed = seeds.Seed(instance, _facts(instance.transition, instance.reward, environment.horizon), streams)
+    fixed = seeds.Seed(
+        instance, _facts(instance.transition, instance.reward, instance.initial, environment.horizon), streams
+    )
     return fixed, seeds.start(algorithm.init(model), streams, memories)
 
 
@@ -141,18 +143,20 @@ def _finish(
     return seeds.finish_round(carry, fixed, state, memories, bits | facts.status, episode), (event, plan, visits)
 
 
-def _facts(transition: jax.Array, reward: jax.Array, horizon: int) -> Facts:
+def _facts(transition: jax.Array, reward: jax.Array, initial: jax.Array, horizon: int) -> Facts:
     optimal = planning.optimal_values(transition, reward, horizon).value
     variance = jax.vmap(planning.conditional_variance, in_axes=(None, 0))(transition, optimal[1:])
-    return Facts(optimal, variance, _model_status(transition, planning.largest_return(transition, reward, horizon)))
+    most = planning.largest_return(transition, reward, horizon)
+    return Facts(optimal, variance, _model_status(transition, initial, most))
 
 
 @seeds_last
-def _model_status(transition: jax.Array, most: jax.Array) -> jax.Array:
+def _model_status(transition: jax.Array, initial: jax.Array, most: jax.Array) -> jax.Array:
     tolerance = 1e-6 if transition.dtype.itemsize == 8 else 1e-4
-    total = jnp.sum(transition, axis=2)
-    wrong = jnp.any(jnp.abs(total - 1) > tolerance, axis=(0, 1)) | jnp.any(transition < 0, axis=(0, 1, 2))
-    wrong = wrong | ~(jnp.max(most, axis=0) <= 1 + tolerance)
+    # Said of what is right, so that NaN is wrong.
+    whole = jnp.all(jnp.abs(jnp.sum(transition, axis=2) - 1) <= tolerance, axis=(0, 1))
+    right = whole & jnp.all(transition >= 0, axis=(0, 1, 2)) & (jnp.max(most, axis=0) <= 1 + tolerance)
+    wrong = ~(right & (jnp.abs(jnp.sum(initial, axis=0) - 1) <= tolerance) & jnp.all(initial >= 0, axis=0))
     return jnp.where(wrong, status.MODEL, 0).astype(jnp.int32)
 
 

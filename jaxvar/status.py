@@ -11,7 +11,7 @@ _MEANING = {
     CAPACITY: "a layer deeper than the stored capacity was needed",
     NONFINITE: "a NaN or an infinite number appeared",
     INDEFINITE: "an inverse design matrix lost its positive definiteness",
-    MODEL: "the model's transition rows are not distributions, or a path collects more reward than 1",
+    MODEL: "the model's transition rows or first states are not distributions, or a path collects more reward than 1",
 }
 
 

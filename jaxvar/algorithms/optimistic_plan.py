@@ -73,6 +73,13 @@ def optimistic_plan(
     return Plan(q, jnp.concatenate([value, jnp.zeros_like(value[:1])]), policy, feature)
 
 
+def batch_shape(model: Model, words: jax.Array | None, *numbers: Any) -> tuple[int, ...]:
+    """The seeds' axes that a plan has: those of the model, of the key's words and of the algorithm's ``numbers []``."""
+    drawn = () if words is None else words.shape[1:]
+    shapes = (jnp.shape(x) for x in numbers)
+    return jnp.broadcast_shapes(model.phi.shape[4:], model.reward.shape[2:], drawn, *shapes)
+
+
 def regression_pair(plan: Plan, step: Step) -> tuple[jax.Array, jax.Array]:
     """What a step teaches: the feature ``phi_{V_{h+1}}(s, a) [d]`` and its target ``V_{h+1}(s') []``."""
     feature, value = planning.at_stage(plan.feature, step.stage), planning.at_stage(plan.value, step.stage + 1)

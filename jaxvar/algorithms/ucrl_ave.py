@@ -18,7 +18,7 @@ from jaxvar import constants as presets
 from jaxvar import ties as tie_rules
 from jaxvar.algorithms import layered
 from jaxvar.algorithms.interface import Confidence, Model, Step
-from jaxvar.algorithms.optimistic_plan import Plan, optimistic_plan, regression_pair
+from jaxvar.algorithms.optimistic_plan import Plan, batch_shape, optimistic_plan, regression_pair
 from jaxvar.batching import seeds_last
 from jaxvar.pytrees import float_dtype, leaf, pytree, static
 from jaxvar.radius import radius
@@ -207,8 +207,7 @@ def _empty_slope(self: UcrlAve, state: UcrlAveState) -> jax.Array:
         return radius(q, zero, zero, zero, self.constants, zero + 1, *logs) * jnp.exp2(number) * self.norm_bound
 
     last = jnp.minimum(jnp.maximum(before_switch, self.capacity + 1), num_layers)
-    least = jnp.minimum(slope(last), slope(num_layers + zero))
-    return jnp.where(num_layers > self.capacity, least, jnp.inf)
+    return jnp.minimum(slope(last), slope(num_layers + zero))
 
 
 @seeds_last
@@ -221,13 +220,14 @@ def _plan(self: UcrlAve, state: UcrlAveState, model: Model, words: jax.Array | N
 
     def bound(feature: jax.Array) -> jax.Array:  # line 7
         least = empty[None] * jnp.sqrt(jnp.sum(feature * feature, axis=1))
+        least = jnp.where((num_layers > self.capacity)[None], least, jnp.inf)  # there may be no such layers
         for i in range(self.capacity):
             mean = ridge.combine(jnp.moveaxis(feature, 1, 0), layers.theta_hat[i][:, None])
             upper = mean + ridge.norm(feature, shapes[i])
             least = jnp.minimum(least, jnp.where((i < num_layers)[None], upper, jnp.inf))
         return least
 
-    batch = jnp.broadcast_shapes(layers.loss.shape[1:], model.phi.shape[4:], model.reward.shape[2:])
+    batch = batch_shape(model, words, layers.loss[0], empty, self.tie_tolerance)
     one = jnp.ones((1,) * len(batch), self.dtype)
     return optimistic_plan(model, bound, one, words, self.ties, self.tie_tolerance, batch)
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxvar import checks, random, ridge, status
 from jaxvar import ties as tie_rules
 from jaxvar.algorithms.interface import Confidence, Model, Step
-from jaxvar.algorithms.optimistic_plan import Plan, optimistic_plan, regression_pair
+from jaxvar.algorithms.optimistic_plan import Plan, batch_shape, optimistic_plan, regression_pair
 from jaxvar.batching import seeds_last
 from jaxvar.pytrees import float_dtype, leaf, pytree, static
 
@@ -135,7 +135,7 @@ def _plan(self: UcrlVtr, state: UcrlVtrState, model: Model, words: jax.Array | N
         mean = ridge.combine(jnp.moveaxis(feature, 1, 0), regression.theta_hat[:, None])
         return mean + ridge.norm(feature, shape)
 
-    batch = jnp.broadcast_shapes(regression.loss.shape, model.phi.shape[4:], model.reward.shape[2:])
+    batch = batch_shape(model, words, shape[0, 0], self.value_bound, self.tie_tolerance)
     return optimistic_plan(model, bound, self.value_bound, words, self.ties, self.tie_tolerance, batch)
 
 
