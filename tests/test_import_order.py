@@ -10,7 +10,7 @@ import jaxvar
 ROOT = Path(jaxvar.__file__).parent
 # Lowest first. A module imports from earlier layers only; a folder may also import from itself.
 LAYERS = (
-    {"batching", "checks", "pytrees", "random", "ridge", "status"},
+    {"batching", "checks", "claims", "pytrees", "random", "ridge", "status"},
     {"constants", "cpu", "ties"},
     {"planning", "radius"},
     {"algorithms", "environments"},

@@ -18,7 +18,20 @@ from jaxvar import ties as tie_rules
 from jaxvar.algorithms import layered
 from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.batching import seeds_last
+from jaxvar.claims import Claim
 from jaxvar.pytrees import leaf, pytree
+
+CLAIM = Claim(
+    name="AVE-UCB",
+    factory="ave_ucb",
+    reference="Zhao, He, Zhou, Zhang, Gu 2023 (remark after Algorithm 2)",
+    setting="bandit",
+    regret="d sqrt(sum sigma^2) + d",
+    deterministic="d",
+    variance="estimated",
+    efficient=True,
+    constants="read",
+)
 
 
 @pytree

@@ -13,7 +13,21 @@ from jaxvar import checks, random, ridge, status
 from jaxvar import ties as tie_rules
 from jaxvar.algorithms.interface import Choice, Confidence, Side
 from jaxvar.batching import seeds_last
+from jaxvar.claims import Claim
 from jaxvar.pytrees import float_dtype, leaf, pytree, static
+
+CLAIM = Claim(
+    name="OFUL",
+    factory="oful",
+    reference="Abbasi-Yadkori, Pal, Szepesvari 2011",
+    setting="bandit",
+    regret="d sqrt(K)",
+    deterministic="d sqrt(K)",
+    variance="not used",
+    efficient=True,
+    constants="derived again",
+    table=1,
+)
 
 RADII = ("determinant", "data_free")
 

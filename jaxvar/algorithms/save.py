@@ -19,7 +19,21 @@ from jaxvar import ties as tie_rules
 from jaxvar.algorithms import layered
 from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.batching import seeds_last
+from jaxvar.claims import Claim
 from jaxvar.pytrees import pytree, static
+
+CLAIM = Claim(
+    name="SAVE",
+    factory="save",
+    reference="Zhao, He, Zhou, Zhang, Gu 2023",
+    setting="bandit",
+    regret="d sqrt(sum sigma^2) + d",
+    deterministic="d",
+    variance="estimated",
+    efficient=True,
+    constants="read",
+    table=1,
+)
 
 EXPLORE = ("widest", "first", "random", "optimistic")
 

@@ -20,8 +20,24 @@ from jaxvar.algorithms import layered
 from jaxvar.algorithms.interface import Confidence, Model, Step
 from jaxvar.algorithms.optimistic_plan import Plan, batch_shape, optimistic_plan, regression_pair
 from jaxvar.batching import seeds_last
+from jaxvar.claims import Claim
 from jaxvar.pytrees import float_dtype, leaf, pytree, static
 from jaxvar.radius import radius
+
+CLAIM = Claim(
+    name="UCRL-AVE",
+    factory="ucrl_ave",
+    reference="Zhao, He, Zhou, Zhang, Gu 2023",
+    setting="episodes",
+    regret="d sqrt(Var*) + d^2",
+    deterministic="d^2",
+    variance="estimated",
+    efficient=True,
+    constants="read",
+    table=2,
+    assumption="homogeneous, rewards add up to at most 1",
+    printed="cites the bandit theorem; the bound is that of the theorem for episodes",
+)
 
 
 class UcrlAveState(NamedTuple):

@@ -13,7 +13,22 @@ from jaxvar import ties as tie_rules
 from jaxvar.algorithms.interface import Confidence, Model, Step
 from jaxvar.algorithms.optimistic_plan import Plan, batch_shape, optimistic_plan, regression_pair
 from jaxvar.batching import seeds_last
+from jaxvar.claims import Claim
 from jaxvar.pytrees import float_dtype, leaf, pytree, static
+
+CLAIM = Claim(
+    name="UCRL-VTR",
+    factory="ucrl_vtr",
+    reference="Jia, Yang, Szepesvari, Wang 2020; Ayoub, Jia, Szepesvari, Wang, Yang 2020",
+    setting="episodes",
+    regret="d sqrt(H^3 K)",
+    deterministic="none claimed",
+    variance="not used",
+    efficient=True,
+    constants="read",
+    table=2,
+    assumption="homogeneous, rewards add up to at most H",
+)
 
 
 class UcrlVtrState(NamedTuple):

@@ -1,0 +1,8 @@
+"""All algorithms for which something is claimed, in the order in which ``jaxvar list`` shows them."""
+
+from __future__ import annotations
+
+from jaxvar.algorithms import ave_ucb, oful, save, ucrl_ave, ucrl_vtr
+from jaxvar.claims import Claim
+
+CLAIMS: tuple[Claim, ...] = tuple(module.CLAIM for module in (oful, save, ave_ucb, ucrl_vtr, ucrl_ave))
