@@ -64,3 +64,11 @@ def differs(function: Callable[..., Any], *args: Any) -> Any:
     probe.def_vmap(rule)
     shape = jax.eval_shape(jax.vmap(lambda *a: probe(function(*a)), in_axes=-1), *args)
     return found[0] if found else jax.tree.map(lambda _: False, shape)
+
+
+def once(values: jax.Array) -> jax.Array:
+    """``values``, where finite, in a form that XLA computes once; cheap operations it repeats in each of their uses.
+
+    A quotient is expensive enough to be kept. Its divisor is 1, but made so that no compiler may see it.
+    """
+    return values / (1 + 0 * values)

@@ -1,4 +1,4 @@
-"""Making the most of a CPU: two settings that must be made before JAX first uses it."""
+"""Making the most of a CPU: three settings that must be made before JAX first uses it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ import jax
 from jaxvar import checks
 
 _WHOLE_LOOPS = "xla_cpu_small_while_loop_byte_threshold=1000000000"
+_WIDEST_VECTORS = "--xla_cpu_prefer_vector_width=512"
 
 
 def tune_cpu(num_devices: int | None = None) -> None:
-    """One JAX device per core, and each block's whole scan compiled to one native loop.
+    """One JAX device per core, each block's whole scan compiled to one native loop, in the widest vectors there are.
 
     By default XLA runs the operations of a loop body one by one from a task list. Raising the size up to which it
     compiles a loop as a whole removes that cost: programs like ours, with many small operations in millions of
-    rounds, become about three times faster on two cores. Call it before anything touches a JAX device; the ``jaxvar``
-    command does. It changes ``XLA_FLAGS`` and ``jax_num_cpu_devices`` of this process.
+    rounds, become about three times faster on two cores. XLA also keeps to 256-bit vectors unless told otherwise;
+    with 512 bits, where the processor has them, arms are drawn and measured up to twice as fast.
+
+    Call it before anything touches a JAX device; the ``jaxvar`` command does. It changes ``XLA_FLAGS`` and
+    ``jax_num_cpu_devices`` of this process.
 
     One thing is known not to work with it: a loop over rounds that solves linear systems of some size (seen with
     ``jnp.linalg.solve`` of 50 x 50 matrices in a recorder) may wait for itself forever where there are several
@@ -40,4 +44,7 @@ def tune_cpu(num_devices: int | None = None) -> None:
         raise RuntimeError("tune_cpu must be called before JAX is first used: its CPU backend has started") from None
     flags = os.environ.get("XLA_FLAGS", "")
     if "small_while_loop_byte_threshold" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} --xla_backend_extra_options={_WHOLE_LOOPS}".strip()
+        flags = f"{flags} --xla_backend_extra_options={_WHOLE_LOOPS}"
+    if "prefer_vector_width" not in flags:
+        flags = f"{flags} {_WIDEST_VECTORS}"
+    os.environ["XLA_FLAGS"] = flags.strip()

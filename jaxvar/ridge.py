@@ -55,6 +55,7 @@ class Seen(NamedTuple):
 
     direction: jax.Array  # [d]   u = V^-1 x
     gain: jax.Array  # []   1 / (1 + x^T V^-1 x)
+    step: jax.Array  # []   error times gain
     error: jax.Array  # []   y - <theta, x>, before learning
     width2: jax.Array  # []   x^T V^-1 x, before learning
 
@@ -71,6 +72,7 @@ class Learned(NamedTuple):
 
     direction: jax.Array  # [d]   u = P x
     gain: jax.Array  # []   g / s
+    step: jax.Array  # []   g e / s
     error: jax.Array  # []   e = y - <theta, x>, before learning
     scaled_width2: jax.Array  # []   s = x^T P x, before learning
     scale: jax.Array  # []   q
@@ -107,14 +109,14 @@ def regress(ridge: Ridge, x: jax.Array, y: jax.Array) -> tuple[Ridge, Seen]:
     direction = transform(ridge.sigma_inv, x)
     width2 = jnp.sum(direction * x, axis=0)
     error = y - jnp.sum(ridge.theta_hat * x, axis=0)
-    gain = 1 / (1 + width2)
+    gain, step = 1 / (1 + width2), error / (1 + width2)  # quotients: see learn()
     new = Ridge(
         sigma_inv=ridge.sigma_inv - gain[None, None] * outer(direction),
-        theta_hat=ridge.theta_hat + (gain * error)[None] * direction,
-        loss=ridge.loss + gain * error * error,
+        theta_hat=ridge.theta_hat + step[None] * direction,
+        loss=ridge.loss + step * error,
         log_det=ridge.log_det + jnp.log1p(width2),
     )
-    return new, Seen(direction, gain, error, width2)
+    return new, Seen(direction, gain, step, error, width2)
 
 
 def init_cache(layers: Layers, arms: jax.Array) -> ArmCache:
@@ -153,8 +155,8 @@ def inner(arms: jax.Array, vector: jax.Array) -> jax.Array:
 
 
 def transform(matrix: jax.Array, vector: jax.Array) -> jax.Array:
-    """``M v`` for a symmetric ``matrix [d, d]`` and ``vector [d]``."""
-    return combine(matrix, vector[:, None])
+    """``M v`` for a symmetric ``matrix [d, d]`` and ``vector [d]``: a reduction, which XLA computes once."""
+    return jnp.sum(matrix * vector[:, None], axis=0)
 
 
 def outer(vector: jax.Array) -> jax.Array:
@@ -186,42 +188,58 @@ def measure(layers: Layers, index: int, arms: jax.Array) -> tuple[jax.Array, jax
 
 def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Any) -> tuple[Layers, Learned]:
     """One layer of scale ``q`` learns from ``(x, reward)`` with its prescribed weight; nothing changes where q is 0."""
-    direction = transform(layer.scaled_inv, x)
-    width2 = jnp.sum(direction * x, axis=0)
-    error = reward - jnp.sum(layer.theta_hat * x, axis=0)
-    gain = jnp.where(width2 > 0, q / ((1 + q) * width2), 0)
-
-    new = Layers(
-        scaled_inv=layer.scaled_inv - gain[None, None] * outer(direction),
-        theta_hat=layer.theta_hat + (gain * error)[None] * direction,
-        loss=layer.loss + q * gain * error * error,
-        weight_sum=layer.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s
-        count=layer.count + (q > 0).astype(jnp.int32),
-    )
-    variance_sum = jnp.maximum(new.loss - q * lam * jnp.sum(new.theta_hat * new.theta_hat, axis=0), 0)
-    return new, Learned(direction, gain, error, width2, q, variance_sum, new.weight_sum, new.count)
+    stack = Layers(*(v[None] for v in layer))
+    new, learned = _learn(stack, q[None], layer.scaled_inv, layer.theta_hat, x, reward, lam)
+    return Layers(*(v[0] for v in new)), learned
 
 
 def observe(layers: Layers, layer: jax.Array, x: jax.Array, reward: jax.Array, lam: Any) -> tuple[Layers, Learned]:
     """Layer ``layer`` (1-based; 0 for none) of the stack learns from ``(x, reward)``."""
     learns = is_layer(layers.loss.shape[0], layer)
-    q = jnp.sum(jnp.where(learns, scales_like(learns, layers.loss.dtype), 0), axis=0)
-    chosen = Layers(*(_of_layer(v, learns) for v in layers))
-    new, learned = learn(chosen, q, x, reward, lam)
-    # The inverse is moved, not replaced: a masked step reads each entry once.
-    step = jnp.where(learns, learned.gain[None], 0)[:, None, None] * outer(learned.direction)[None]
-    return Layers(
-        scaled_inv=layers.scaled_inv - step,
-        theta_hat=jnp.where(learns[:, None], new.theta_hat[None], layers.theta_hat),
-        loss=jnp.where(learns, new.loss[None], layers.loss),
-        weight_sum=jnp.where(learns, new.weight_sum[None], layers.weight_sum),
-        count=jnp.where(learns, new.count[None], layers.count),
-    ), learned
+    q = jnp.where(learns, scales_like(learns, layers.loss.dtype), 0)
+    scaled_inv, theta_hat = _of_layer(layers.scaled_inv, learns), _of_layer(layers.theta_hat, learns)
+    return _learn(layers, q, scaled_inv, theta_hat, x, reward, lam)
+
+
+def _learn(
+    layers: Layers,
+    q: jax.Array,  # [capacity]   4^-l of the layer that learns, 0 for all others
+    scaled_inv: jax.Array,  # [d, d]   of the layer that learns, as is theta_hat
+    theta_hat: jax.Array,  # [d]
+    x: jax.Array,
+    reward: jax.Array,
+    lam: Any,
+) -> tuple[Layers, Learned]:
+    direction = transform(scaled_inv, x)
+    width2 = jnp.sum(direction * x, axis=0)
+    error = reward - jnp.sum(theta_hat * x, axis=0)
+    # Both end in a quotient: XLA computes an expensive operation once, but redoes a cheap one in each use.
+    scaled_norm = jnp.where((width2 > 0)[None], (1 + q) * width2[None], jnp.inf)
+    gain = q / scaled_norm
+    step = q * error[None] / scaled_norm
+
+    # All layers move in the same direction, all but one by nothing: every entry is read and written once.
+    new = Layers(
+        scaled_inv=layers.scaled_inv - gain[:, None, None] * outer(direction)[None],
+        theta_hat=layers.theta_hat + step[:, None] * direction[None],
+        loss=layers.loss + q * step * error[None],
+        weight_sum=layers.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s
+        count=layers.count + (q > 0).astype(jnp.int32),
+    )
+    variance_sum = jnp.maximum(new.loss - q * lam * jnp.sum(new.theta_hat * new.theta_hat, axis=1), 0)
+
+    def of_learner(values: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.where(q > 0, values, 0), axis=0, dtype=values.dtype)
+
+    sums = (of_learner(v) for v in (variance_sum, new.weight_sum, new.count))
+    return new, Learned(direction, of_learner(gain), of_learner(step), error, width2, of_learner(q), *sums)
 
 
 def is_layer(capacity: int, layer: jax.Array) -> jax.Array:
     """Which of the layers 1..capacity is ``layer []``: bool ``[capacity]``."""
-    return np.arange(1, capacity + 1, dtype=np.int32).reshape(capacity, *(1,) * layer.ndim) == layer[None]
+    number = np.arange(1, capacity + 1, dtype=np.int32).reshape(capacity, *(1,) * layer.ndim)
+    # A quotient between the comparison and its uses: XLA then computes the mask, and what led to it, once.
+    return 1 / jnp.where(number == layer[None], np.float32(1), np.float32(np.inf)) > 0
 
 
 def scales_like(mask: jax.Array, dtype: Any) -> np.ndarray[Any, Any]:
@@ -241,10 +259,11 @@ def _of_layer(values: jax.Array, learns: jax.Array) -> jax.Array:
 def move_cache(cache: ArmCache, layer: jax.Array, learned: Learned, arms: jax.Array) -> ArmCache:
     """The cache after ``layer []`` has learned: ``a^T P a - g (a^T u)^2 / s``, ``<a, theta> + g e (a^T u) / s``."""
     along = inner(arms, learned.direction)
-    gain = jnp.where(is_layer(cache.pred.shape[0], layer), learned.gain[None], 0)
+    here = is_layer(cache.pred.shape[0], layer)
+    gain = jnp.where(here, learned.gain[None], 0)
     return ArmCache(
         scaled_width2=jnp.maximum(cache.scaled_width2 - gain[:, None] * (along * along)[None], 0),
-        pred=cache.pred + (gain * learned.error[None])[:, None] * along[None],
+        pred=cache.pred + jnp.where(here, learned.step[None], 0)[:, None] * along[None],
     )
 
 

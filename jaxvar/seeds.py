@@ -31,11 +31,19 @@ class Seed(NamedTuple):
     streams: jax.Array  # [3, 2]   uint32, the keys of contexts, noise and algorithm
 
 
+class Keys(NamedTuple):
+    """A round's keys, each as two words [] (uint32). Apart, so that XLA drops those that nothing draws from."""
+
+    contexts: tuple[jax.Array, jax.Array]
+    noise: tuple[jax.Array, jax.Array]
+    algorithm: tuple[jax.Array, jax.Array]
+
+
 class Carry(NamedTuple):
     """What one seed carries from round to round."""
 
     state: Any  # the algorithm's
-    keys: tuple[jax.Array, jax.Array]  # two [3], uint32: the next round's keys, made one round ahead
+    keys: Keys  # of the next round, made one round ahead
     memories: tuple[Any, ...]  # the recorders'
     status: jax.Array  # []   int32
     status_round: jax.Array  # []   int32, the first round with a status; 0 while there is none
@@ -58,7 +66,7 @@ def round_keys(carry: Carry) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The round's keys for contexts, noise and algorithm."""
     # XLA would compute a round's keys anew for each number drawn from them, did they not come out of the carry.
     contexts, noise, algorithm = (
-        jax.random.wrap_key_data(jnp.stack([carry.keys[0][i], carry.keys[1][i]]), impl="threefry2x32") for i in range(3)
+        jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32") for words in carry.keys
     )
     return contexts, noise, algorithm
 
@@ -77,7 +85,8 @@ def finish_round(
 
 
 @seeds_last
-def _round_keys(streams: jax.Array, round: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """``fold_in(stream, round)`` of each stream ``[3, 2]``, as two arrays of words ``[3]``."""
-    number = round.astype(jnp.uint32)[None]
-    return random.threefry(streams[:, 0], streams[:, 1], jnp.zeros_like(number), number)
+def _round_keys(streams: jax.Array, round: jax.Array) -> Keys:
+    """``fold_in(stream, round)`` of each stream ``[3, 2]``."""
+    number = round.astype(jnp.uint32)
+    zero = jnp.zeros_like(number)
+    return Keys(*(random.threefry(streams[i, 0], streams[i, 1], zero, number) for i in range(len(Keys._fields))))

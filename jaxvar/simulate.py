@@ -4,6 +4,9 @@ Every (setting, seed) pair is one run. A program call plays ``chunk`` of them; e
 of ``block`` runs at a time. A block is what is vectorised over: small on a CPU, so that its state stays in the cache
 while all rounds are played, and the whole share on an accelerator. The runs are independent, so nothing is
 communicated.
+
+On a CPU a block has a second axis, of length one. LLVM unrolls the innermost loop of a kernel before it looks for
+vectors; with that axis innermost, the loop over the block's runs stays whole and becomes vector instructions.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ from jaxvar.records import record_rounds
 from jaxvar.result import SimulationResult
 from jaxvar.sweep import Grid, grid_of
 
-_CPU_BLOCK = 8  # runs of a bandit
-_CPU_EPISODE_BLOCK = 16  # runs of episodes, whose longer programs gain more from longer vectors
+_CPU_BLOCK = 8  # runs; a vector of the widest registers
+_CPU_FRESH_BLOCK = 16  # where arms are drawn in each round: two vectors at a time hide the latency of the draws
 _CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and Ctrl-C is answered
 _CPU_CHUNKS = (128, 4096)  # but at least and at most
 _ACCELERATOR_CHUNK = 16384
@@ -83,7 +86,8 @@ def simulate(
 
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
     total = math.prod(settings) * num_seeds
-    most = _CPU_EPISODE_BLOCK if episodic else _CPU_BLOCK
+    draws_arms = not episodic and not getattr(base_environment, "fixed_arms", False)
+    most = _CPU_FRESH_BLOCK if draws_arms else _CPU_BLOCK
     block, chunk = _sizes(total, steps, chunk, devices, most)
     which = np.stack(np.unravel_index(np.arange(total), (*settings, num_seeds))).astype(np.int32)
     which[2] += first_seed
@@ -99,7 +103,7 @@ def simulate(
             rounds,
             tuple(_closed(r) for r in record),
             num_rounds=num,
-            block=block,
+            block=(block, 1) if devices[0].platform == "cpu" else (block,),
             mesh=mesh,
         )
         return jax.device_get(out)
@@ -144,7 +148,7 @@ def _program(
     record: tuple[Any, ...],
     *,
     num_rounds: int,
-    block: int,
+    block: tuple[int, ...],
     mesh: Mesh,
 ) -> dict[str, jax.Array]:
     """Play the runs ``ids``; every output has a leading axis [chunk]."""
@@ -162,32 +166,38 @@ def _program(
         share = ids.shape[1]
 
         def play_block(ids: jax.Array) -> dict[str, jax.Array]:
-            mine = {i: jnp.moveaxis(v[ids[0]], 0, -1) for i, v in algorithm_values.items()}
-            theirs = {i: jnp.moveaxis(v[ids[1]], 0, -1) for i, v in environment_values.items()}
+            mine, theirs = (
+                {i: jnp.moveaxis(v[ids[j]], range(len(block)), range(-len(block), 0)) for i, v in values.items()}
+                for j, values in enumerate((algorithm_values, environment_values))
+            )
+            own = (mine, theirs, ids[2])
 
             def begin(mine: Any, theirs: Any, seed: jax.Array) -> Any:
                 return runner.begin(_with(algorithm, mine), _with(environment, theirs), words, seed, record)
 
             # What is the same for all seeds of the block, such as a given model, is held once.
-            fixed_differs, _ = differs(begin, mine, theirs, ids[2])
+            flat = jax.tree.map(lambda x: x.reshape(*x.shape[: x.ndim - len(block)], -1), own)
+            fixed_differs, _ = differs(begin, *flat)
             axes = jax.tree.map(lambda d: -1 if d else None, fixed_differs)
-            fixed, carry = jax.vmap(begin, in_axes=-1, out_axes=(axes, -1))(mine, theirs, ids[2])
+            fixed, carry = _over_runs(begin, len(block), -1, (axes, -1))(*own)
 
             def each(function: Any, *carried: Any, shared: tuple[Any, ...] = ()) -> Any:
                 def one(mine: Any, theirs: Any, fixed: Any, carried: Any) -> Any:
                     return function(_with(algorithm, mine), _with(environment, theirs), fixed, *carried, *shared)
 
-                return jax.vmap(one, in_axes=(-1, -1, axes, -1), out_axes=-1)(mine, theirs, fixed, carried)
+                return _over_runs(one, len(block), (-1, -1, axes, -1), -1)(mine, theirs, fixed, carried)
 
             def step(carry: Any, round: jax.Array) -> Any:
                 return runner.advance(each, _opened(environment), record, carry, round)[0]
 
-            read_all = jax.vmap(functools.partial(runner.read, record), in_axes=-1, out_axes=-1)
+            read_all = _over_runs(functools.partial(runner.read, record), len(block), -1, -1)
             carry, store = runner.play(step, read_all, carry, rounds, num_rounds)
             return {**store, "status": carry.status, "status_round": carry.status_round}
 
-        out = jax.lax.map(play_block, ids.reshape(3, share // block, block).swapaxes(0, 1))
-        return {name: jnp.moveaxis(x, -1, 1).reshape(share, *x.shape[1:-1]) for name, x in out.items()}
+        out = jax.lax.map(play_block, ids.reshape(3, -1, *block).swapaxes(0, 1))
+        first = range(1, 1 + len(block))
+        moved = {name: jnp.moveaxis(x, range(-len(block), 0), first) for name, x in out.items()}
+        return {name: x.reshape(share, *x.shape[1 + len(block) :]) for name, x in moved.items()}
 
     here, everywhere = PartitionSpec("runs"), PartitionSpec()
     return jax.shard_map(
@@ -197,6 +207,13 @@ def _program(
         out_specs=here,
         check_vma=False,
     )(algorithm, algorithm_values, environment, environment_values, words, ids, rounds)
+
+
+def _over_runs(function: Any, num_axes: int, in_axes: Any, out_axes: Any) -> Any:
+    """``jax.vmap`` of ``function`` over each of the block's axes, which come last."""
+    for _ in range(num_axes):
+        function = jax.vmap(function, in_axes=in_axes, out_axes=out_axes)
+    return function
 
 
 @pytree

@@ -6,6 +6,7 @@ of a sum decide, and with it the compiler, the batch size and the device.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from jaxvar import random
 
 RULES = ("lowest", "random")
 _UNROLL = 32  # up to this many arms, running counts are written out
+_FEW = 8  # up to this many, so are maxima: short reductions are vectorised over what is reduced, not over seeds
 
 
 def default_tolerance(dtype: Any) -> float:
@@ -23,9 +25,21 @@ def default_tolerance(dtype: Any) -> float:
     return 1e-9 if np.dtype(dtype).itemsize == 8 else 1e-5
 
 
+def largest(values: jax.Array) -> jax.Array:
+    """The largest of ``values [N]``."""
+    if values.shape[0] > _FEW:
+        return jnp.max(values, axis=0)
+    return functools.reduce(jnp.maximum, list(values))
+
+
 def lowest(candidates: jax.Array) -> jax.Array:
     """The lowest index where ``candidates [N]`` holds (0 where none does)."""
     num = candidates.shape[0]
+    if num <= _FEW:
+        first = jnp.zeros(candidates.shape[1:], jnp.int32)
+        for i in reversed(range(1, num)):
+            first = jnp.where(candidates[i], i, first)
+        return jnp.where(candidates[0], 0, first)
     index = np.arange(num, dtype=np.int32).reshape(num, *(1,) * (candidates.ndim - 1))
     first = jnp.min(jnp.where(candidates, index, num), axis=0)
     return jnp.where(first == num, 0, first).astype(jnp.int32)
@@ -54,7 +68,7 @@ def by_rank(candidates: jax.Array, u: jax.Array) -> jax.Array:
 
 def best(values: jax.Array, allowed: jax.Array, tolerance: Any) -> jax.Array:
     """Which of the ``allowed [N]`` have a value within the tolerance of the best."""
-    top = jnp.max(jnp.where(allowed, values, -jnp.inf), axis=0)
+    top = largest(jnp.where(allowed, values, -jnp.inf))
     return allowed & (values >= (top - tolerance * jnp.maximum(1, jnp.abs(top)))[None])
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxvar import checks, random, ridge, status
 from jaxvar import constants as presets
@@ -96,21 +97,22 @@ def _select(self: AveUcb, state: layered.LayeredState, arms: jax.Array, words: j
     index = jnp.where((num_layers > self.capacity)[None], index, jnp.inf)
     if self.cap is not None:
         index = jnp.minimum(index, self.cap[None])
-    widths2 = []
+    scaled_widths = []
     for i in range(self.capacity):
         scaled_width2, pred = layered.view(state, i, arms)
-        upper = pred + state.beta_hat[i][None] * jnp.sqrt(scaled_width2 / q[i])
+        scaled_width = jnp.sqrt(scaled_width2)  # 2^-l |a| in the norm of Sigma^-1
+        upper = pred + (state.beta_hat[i] / np.sqrt(q[i]))[None] * scaled_width
         index = jnp.minimum(index, jnp.where((i < num_layers)[None], upper, jnp.inf))
-        widths2.append(scaled_width2)
+        scaled_widths.append(scaled_width)
     allowed = jnp.ones(index.shape, bool)
     action = tie_rules.pick(tie_rules.best(index, allowed, self.tie_tolerance), words, self.ties)
 
     layer, weight = jnp.zeros_like(action), jnp.zeros(action.shape, self.dtype)
     for i in reversed(range(self.capacity)):  # the lowest layer comes last and wins
-        width2 = tie_rules.take(widths2[i], action)
-        wide = (width2 >= q[i] ** 2) & (i < num_layers)
+        scaled_width = tie_rules.take(scaled_widths[i], action)
+        wide = (scaled_width >= q[i]) & (i < num_layers)
         layer = jnp.where(wide, i + 1, layer)
-        weight = jnp.where(wide, q[i] / jnp.sqrt(width2), weight)
+        weight = jnp.where(wide, q[i] / scaled_width, weight)
     learns = layer > 0
     # An empty layer l has width 2^l |a|: some l <= L is wide enough exactly if |a| >= 4^-L.
     deeper = ~learns & (num_layers > self.capacity) & (jnp.sqrt(tie_rules.take(norm2, action)) >= 4.0**-num_layers)

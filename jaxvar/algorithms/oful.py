@@ -186,7 +186,7 @@ def _select(self: Oful, state: OfulState, arms: jax.Array, words: jax.Array) -> 
 @seeds_last
 def _update(self: Oful, state: OfulState, choice: Choice, x: jax.Array, reward: jax.Array) -> OfulState:
     before = ridge.Ridge(state.sigma_inv, state.theta_hat, state.loss, state.log_det)
-    after, (direction, gain, error, width2) = ridge.regress(before, x, reward)
+    after, (direction, gain, step, error, width2) = ridge.regress(before, x, reward)
     finite = jnp.isfinite(error) & jnp.isfinite(width2)
     failure = jnp.where(finite, jnp.where(width2 >= 0, 0, status.INDEFINITE), status.NONFINITE).astype(jnp.int32)
     if state.width2 is None or state.pred is None:
@@ -194,7 +194,7 @@ def _update(self: Oful, state: OfulState, choice: Choice, x: jax.Array, reward: 
     else:
         along = ridge.inner(self.fixed_arms, direction)
         cached_width2 = jnp.maximum(state.width2 - gain[None] * along * along, 0)
-        cached_pred = state.pred + (gain * error)[None] * along
+        cached_pred = state.pred + step[None] * along
     return OfulState(
         **after._asdict(),
         round=state.round + 1,

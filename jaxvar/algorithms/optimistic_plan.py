@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jaxvar import planning, random, ridge
 from jaxvar import ties as tie_rules
 from jaxvar.algorithms.interface import Model, Step
+from jaxvar.batching import once
 
 
 class Plan(NamedTuple):
@@ -64,7 +65,7 @@ def optimistic_plan(
         by_action = jnp.moveaxis(q, 1, 0)
         best = tie_rules.best(by_action, jnp.ones_like(by_action, bool), tie_tolerance[None])
         policy = tie_rules.lowest(best) if u is None else tie_rules.by_rank(best, u)
-        value = jnp.max(by_action, axis=0)
+        value = once(tie_rules.largest(by_action))
         return ridge.combine(by_next, value[:, None, None]), (q, value, policy, feature)
 
     end = jnp.zeros((pairs, dim, *batch), model.reward.dtype)

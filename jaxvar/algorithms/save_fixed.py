@@ -141,7 +141,7 @@ def _update(self: FixedSave, state: FixedSaveState, choice: Choice, x: jax.Array
     layer, learned = ridge.learn(state.layer, jnp.where(learns, q, 0), x, reward, 1)
     along = ridge.inner(arms, learned.direction)
     scaled_width2 = jnp.maximum(state.scaled_width2 - learned.gain[None] * along * along, 0)
-    pred = state.pred + (learned.gain * learned.error)[None] * along
+    pred = state.pred + learned.step[None] * along
     beta = jnp.where(learns, layered.refreshed_radius(save, learned, state.round + 1), state.beta)
     here = ridge.is_layer(self.capacity, number)
 

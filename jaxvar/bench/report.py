@@ -81,7 +81,7 @@ def bench(options: Bench) -> int:
     if unknown:
         print(f"algorithms must be among {', '.join(ALGORITHMS)}, got {', '.join(unknown)}", file=sys.stderr)
         return 2
-    print(_machine())
+    print(machine())
     print(
         f"bandits: d={options.dim}, {options.arms} arms, K={options.rounds}, {options.seeds} seeds; episodes: "
         f"S={options.states}, A={options.actions}, d={options.features}, H={options.horizon}, K={options.episodes}, "
@@ -229,7 +229,8 @@ def _memory(task: Task) -> str:
     return f"jaxvar carries {size:,} bytes per seed; peak of this process {peak:,.0f} MB"
 
 
-def _machine() -> str:
+def machine() -> str:
+    """Versions and the machine, in a line."""
     try:
         import numba
 
