@@ -66,7 +66,7 @@ def cw_oful(
     ties: str = "random",
     tie_tolerance: Any = None,
 ) -> CwOful:
-    r"""CW-OFUL: pull :math:`\arg\max_a \langle a, \hat\theta\rangle + \beta\|a\|_{\Sigma^{-1}}` of a weighted regression.
+    r"""CW-OFUL: pull :math:`\arg\max_a \langle a, \hat\theta\rangle + \beta\|a\|_{\Sigma^{-1}}`, weights at most 1.
 
     .. math::
         \Sigma_t = \lambda I + \sum_{s\le t} w_s^2 a_s a_s^\top, \qquad
