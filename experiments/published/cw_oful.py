@@ -5,12 +5,14 @@ Claim: with fresh random arms exploration costs and gains nothing: the wider the
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import jaxvar as jv
-from experiments.published.setting import Setting
+from experiments.published import _setting
 
 DIM, NUM_ARMS, NOISE_STD = 5, 20, 0.1
 
@@ -28,17 +30,25 @@ def algorithms(num_rounds: int) -> dict[str, Any]:
     }
 
 
-SETTING = Setting(
-    source="He, Zhou, Zhang, Gu 2022, notebook",
-    environment=jv.linear_bandit(
-        DIM,
-        NUM_ARMS,
-        arms="uniform",
-        fresh=True,
-        theta_star=np.full(DIM, DIM**-0.5),
-        noise=jv.noise.clipped_gaussian(NOISE_STD, bound=1.0),  # ten deviations: clipped once in 1e23 draws
-    ),
-    algorithms=algorithms,
-    num=10_000,
-    seeds=100,
-)
+def setting(num_rounds: int) -> _setting.Setting:
+    """The problem and its players."""
+    return _setting.Setting(
+        environment=jv.linear_bandit(
+            DIM,
+            NUM_ARMS,
+            arms="uniform",
+            fresh=True,
+            theta_star=np.full(DIM, DIM**-0.5),
+            noise=jv.noise.clipped_gaussian(NOISE_STD, bound=1.0),  # ten deviations: clipped once in 1e23 draws
+        ),
+        algorithms=algorithms(num_rounds),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0 when done, 1 when a run failed."""
+    return _setting.main("cw_oful", setting, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

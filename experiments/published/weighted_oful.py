@@ -6,6 +6,8 @@ Claim: at the published multipliers, weighting by the revealed level lowers the 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -13,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxvar as jv
-from experiments.published.setting import Setting
+from experiments.published import _setting
 from jaxvar.algorithms import ellipsoid
 from jaxvar.pytrees import leaf, pytree, static
 
@@ -81,16 +83,24 @@ def algorithms(num_rounds: int) -> dict[str, Any]:
     }
 
 
-SETTING = Setting(
-    source="He, Zhou, Zhang, Gu 2022, repository",
-    environment=jv.linear_bandit(
-        DIM,
-        NUM_ARMS,
-        arms="uniform",
-        theta_star=np.full(DIM, DIM**-0.5),
-        noise=jv.noise.clipped_gaussian(jv.schedules.between(0.0, MOST_NOISE), bound=NOISE_BOUND),
-    ),
-    algorithms=algorithms,
-    num=10_000,
-    seeds=100,
-)
+def setting(num_rounds: int) -> _setting.Setting:
+    """The problem and its players."""
+    return _setting.Setting(
+        environment=jv.linear_bandit(
+            DIM,
+            NUM_ARMS,
+            arms="uniform",
+            theta_star=np.full(DIM, DIM**-0.5),
+            noise=jv.noise.clipped_gaussian(jv.schedules.between(0.0, MOST_NOISE), bound=NOISE_BOUND),
+        ),
+        algorithms=algorithms(num_rounds),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0 when done, 1 when a run failed."""
+    return _setting.main("weighted_oful", setting, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

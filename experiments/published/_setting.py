@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
+import tyro
 
 import jaxvar as jv
 from experiments.presentation import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, interval, write
@@ -20,31 +23,58 @@ ROOT_KEY = 0
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A module of this folder has one, named ``SETTING``."""
+    """A bandit and who plays it."""
 
-    source: str  # who published it
     environment: Any
-    algorithms: Callable[[int], dict[str, Any]]  # rounds or episodes -> label (with the constants' name) -> algorithm
-    num: int  # rounds, or episodes
-    seeds: int
+    algorithms: dict[str, Any]  # label (with the constants' name) -> algorithm
 
 
-def run(setting: Setting, num: int, seeds: int, progress: bool = True) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The recorded rounds (or episodes), and per algorithm the regret ``[seeds, records]``."""
-    unit = "num_episodes" if hasattr(setting.environment, "horizon") else "num_rounds"
-    times = jv.linear_spaced(num, 100)
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """A published setting, ending in a figure and a table."""
+
+    seeds: int = 100
+    """Seeds per algorithm."""
+    rounds: int = 10_000
+    """Rounds per seed."""
+    out: str = "results/published"
+    """Folder for the figure, the table and the numbers."""
+
+
+def main(name: str, build: Callable[[int], Setting], arguments: Sequence[str] | None) -> int:
+    """Run the setting that ``build(rounds)`` makes; exit code 0 when done, 1 when a run failed."""
+    options = tyro.cli(Options, prog=f"python -m experiments.published {name}", args=arguments)
+    jv.tune_cpu()
+    jax.config.update("jax_enable_x64", True)  # before anything is built: leaves have the session's float type
+    start = time.perf_counter()
+    try:
+        times, regret = run(build(options.rounds), options)
+    except (ValueError, jv.SimulationError) as error:
+        print(f"the study failed: {error}", file=sys.stderr)
+        return 1
+    paths = present(Path(options.out), name, times, regret)
+    print(f"\n{name}, {options.seeds} seeds: mean ± half width of the 95 % t interval\n")
+    print(f"{table(times, regret)}\n\n{time.perf_counter() - start:.0f} seconds. Written:")
+    for path in paths:
+        print(f"  {path.resolve()}")
+    return 0
+
+
+def run(setting: Setting, options: Options, progress: bool = True) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The recorded rounds, and per algorithm the regret ``[seeds, records]``."""
+    times = jv.linear_spaced(options.rounds, 100)
     regret = {}
-    for label, algorithm in setting.algorithms(num).items():
+    for label, algorithm in setting.algorithms.items():
         if progress:
             print(label, flush=True)
         out = jv.simulate(
             algorithm,
             setting.environment,
             key=jax.random.key(ROOT_KEY),
-            num_seeds=seeds,
+            num_rounds=options.rounds,
+            num_seeds=options.seeds,
             records=times,
             progress=progress,
-            **{unit: num},
         )
         out.raise_if_failed()
         regret[label] = out.regret
@@ -73,7 +103,7 @@ def present(out: Path, name: str, times: np.ndarray, regret: dict[str, np.ndarra
         colour, style = COLOURS[i % len(COLOURS)], ("-", "--")[i // len(COLOURS) % 2]
         axis.plot(times, mean, style, color=colour, label=label)
         axis.fill_between(times, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
-    axis.set(xlabel="rounds or episodes", ylabel="cumulative pseudo-regret", yscale="symlog", title=name)
+    axis.set(xlabel="round", ylabel="cumulative pseudo-regret", yscale="symlog", title=name)
     axis.grid(True, alpha=0.3)
     axis.legend(fontsize=8)
     text = table(times, regret)
