@@ -123,7 +123,7 @@ def test_constant_variance_with_the_radius_of_the_theorem(algorithm: Any) -> Non
     assert_same_regression(weighted, play(plain, environment), STD)
 
 
-@pytest.mark.parametrize("radius", ["determinant", "data_free"])
+@pytest.mark.parametrize("radius", ["data_free", pytest.param("determinant", marks=pytest.mark.slow)])
 def test_cw_oful_with_a_large_threshold_is_oful(radius: str) -> None:
     """Fails if either radius, or the regression, differs from OFUL's where all weights are 1."""
     options: dict[str, Any] = {"radius": radius, "beta_scale": 0.3, "lam": 0.5, "theta_bound": 1.5, "norm_bound": 1.2}
@@ -174,14 +174,15 @@ def test_variance_is_used_after_the_pull_only(name: str) -> None:
     algorithm = ELLIPSOIDS[name](beta_scale=0.01)
     arms = jnp.asarray(np.random.default_rng(0).normal(size=(NUM_ARMS, DIM)) / 3)
     state = other = algorithm.init()
+    select, update = jax.jit(algorithm.select), jax.jit(algorithm.update)
     for k in range(5):
         key = jax.random.fold_in(KEY, k)
-        choice = algorithm.select(state, arms, key, jv.Side(jnp.full(NUM_ARMS, 0.5)))
-        blind = algorithm.select(other, arms, key, jv.Side(jnp.zeros(NUM_ARMS)))
+        choice = select(state, arms, key, jv.Side(jnp.full(NUM_ARMS, 0.5)))
+        blind = select(other, arms, key, jv.Side(jnp.zeros(NUM_ARMS)))
         assert choice.action == blind.action
         x, told = arms[choice.action], jv.Side(jnp.asarray(0.5 + k))
-        state = algorithm.update(state, choice, x, jnp.asarray(0.3), told)
-        other = algorithm.update(other, blind, x, jnp.asarray(0.3), told)
+        state = update(state, choice, x, jnp.asarray(0.3), told)
+        other = update(other, blind, x, jnp.asarray(0.3), told)
     for one, two in zip(jax.tree.leaves(state), jax.tree.leaves(other), strict=True):
         np.testing.assert_array_equal(one, two)
 
@@ -197,26 +198,32 @@ def test_an_over_estimate_is_told_by_bound_or_by_scale() -> None:
     np.testing.assert_array_equal(bound.action, scale.action)
 
 
-def test_recorded_confidence_event_is_the_explicit_one() -> None:
+@pytest.mark.parametrize(
+    ("name", "theta_bound"),
+    [
+        ("weighted_oful_plus", 1.5),
+        *(pytest.param(*c, marks=pytest.mark.slow) for c in (("weighted_oful", 1.5), ("cw_oful", 1.2))),
+    ],
+)
+def test_recorded_confidence_event_is_the_explicit_one(name: str, theta_bound: float) -> None:
     """The recorder takes the noise part of the loss with the weights of each algorithm; here the event does fail."""
     environment = replay()
-    for name, theta_bound in (("cw_oful", 1.2), ("weighted_oful", 1.5), ("weighted_oful_plus", 1.5)):
-        algorithm = ELLIPSOIDS[name](beta_scale=0.0, lam=0.8, theta_bound=theta_bound)
-        states = play(algorithm, environment).state
-        recorded = jax.jit(jv.run, static_argnames=("num_rounds", "records"))(
-            algorithm,
-            environment,
-            KEY,
-            num_rounds=NUM_ROUNDS,
-            records=tuple(range(1, NUM_ROUNDS + 1)),
-            record=(jv.record.confidence(),),
-        )
-        error = states.regression.theta_hat - environment.theta_star
-        distance2 = np.einsum("ki,kij,kj->k", error, np.linalg.inv(states.regression.sigma_inv), error)
-        beta = np.asarray(jax.vmap(algorithm.confidence)(states).beta_hat)[:, 0]
-        explicit = np.logical_and.accumulate(distance2 <= beta**2)
-        assert explicit[0] and not explicit[-1]
-        np.testing.assert_array_equal(recorded.records["confidence"][:, 0], explicit)
+    algorithm = ELLIPSOIDS[name](beta_scale=0.0, lam=0.8, theta_bound=theta_bound)
+    states = play(algorithm, environment).state
+    recorded = jax.jit(jv.run, static_argnames=("num_rounds", "records"))(
+        algorithm,
+        environment,
+        KEY,
+        num_rounds=NUM_ROUNDS,
+        records=tuple(range(1, NUM_ROUNDS + 1)),
+        record=(jv.record.confidence(),),
+    )
+    error = states.regression.theta_hat - environment.theta_star
+    distance2 = np.einsum("ki,kij,kj->k", error, np.linalg.inv(states.regression.sigma_inv), error)
+    beta = np.asarray(jax.vmap(algorithm.confidence)(states).beta_hat)[:, 0]
+    explicit = np.logical_and.accumulate(distance2 <= beta**2)
+    assert explicit[0] and not explicit[-1]
+    np.testing.assert_array_equal(recorded.records["confidence"][:, 0], explicit)
 
 
 NUM_SEEDS, DELTA = 320, 0.05
@@ -226,15 +233,15 @@ NOISES = {
 }
 
 
-SLOW_COVERS = [("weighted_oful", "sparse"), ("weighted_oful_plus", "sparse"), ("confidence_ball", "two_point")]
+QUICK_COVERS = [("weighted_oful", "two_point"), ("weighted_oful_plus", "two_point")]
+SLOW_COVERS = [
+    *((name, "two_point") for name in ("confidence_ball", "cw_oful", "oful")),
+    *((name, "sparse") for name in ("weighted_oful", "weighted_oful_plus")),
+]
 
 
 @pytest.mark.parametrize(
-    ("name", "noise"),
-    [
-        *((name, "two_point") for name in ELLIPSOIDS if name != "confidence_ball"),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW_COVERS),
-    ],
+    ("name", "noise"), [*QUICK_COVERS, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW_COVERS)]
 )
 def test_confidence_sets_cover(name: str, noise: str) -> None:
     """At the theorem's constants the event fails in at most DELTA of the seeds, and without radius in most.
@@ -295,7 +302,8 @@ def test_sup_lin_ucb_bounds_cover() -> None:
     np.testing.assert_array_equal(result.layer_rounds[..., -1, :].sum(-1), num_rounds)
 
 
-@pytest.mark.parametrize("fresh", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("fresh", [False, True])
 def test_sup_lin_ucb_asks_for_more_levels(fresh: bool) -> None:
     """Fails if a level that is not stored goes unnoticed, or if the rerun differs from a run that stores enough."""
     environment = jv.linear_bandit(2, 6, noise=jv.noise.uniform(0.05), fresh=fresh)
