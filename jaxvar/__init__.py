@@ -6,12 +6,17 @@ The ten lines to start from are in the README; ``help`` of each name has its equ
 from jaxvar import constants, planning, random, ridge, status, testing
 from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
+from jaxvar.algorithms.confidence_ball import confidence_ball
+from jaxvar.algorithms.cw_oful import cw_oful
 from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step
 from jaxvar.algorithms.oful import greedy, oful
 from jaxvar.algorithms.save import save
+from jaxvar.algorithms.sup_lin_ucb import sup_lin_ucb
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
 from jaxvar.algorithms.ucrl_vtr import ucrl_vtr
 from jaxvar.algorithms.uniform import uniform
+from jaxvar.algorithms.weighted_oful import weighted_oful
+from jaxvar.algorithms.weighted_oful_plus import weighted_oful_plus
 from jaxvar.cpu import tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.deep_tree import deep_tree
@@ -45,7 +50,9 @@ __all__ = [
     "Step",
     "Trace",
     "ave_ucb",
+    "confidence_ball",
     "constants",
+    "cw_oful",
     "deep_tree",
     "explicit_mdp",
     "graded_mdp",
@@ -70,6 +77,7 @@ __all__ = [
     "schedules",
     "simulate",
     "status",
+    "sup_lin_ucb",
     "sweep",
     "testing",
     "trace",
@@ -77,4 +85,6 @@ __all__ = [
     "ucrl_ave",
     "ucrl_vtr",
     "uniform",
+    "weighted_oful",
+    "weighted_oful_plus",
 ]

@@ -27,11 +27,26 @@ ALGORITHMS = [
     ),
     ("ave_ucb-cap", lambda: jv.ave_ucb(DIM, NUM_ROUNDS, capacity=2, cap=1.0, ties="lowest")),
     ("ave_ucb-fixed-arms", lambda: jv.ave_ucb(DIM, NUM_ROUNDS, capacity=2).with_fixed_arms(FIXED_ARMS)),
+    ("confidence_ball", lambda: jv.confidence_ball(DIM)),
+    ("confidence_ball-fixed-arms", lambda: jv.confidence_ball(DIM, fixed_radius=1.0).with_fixed_arms(FIXED_ARMS)),
+    ("cw_oful", lambda: jv.cw_oful(DIM, 0.2)),
+    ("cw_oful-fixed-arms", lambda: jv.cw_oful(DIM, 0.2, radius="determinant").with_fixed_arms(FIXED_ARMS)),
     ("oful-determinant", lambda: jv.oful(DIM)),
     ("oful-data_free", lambda: jv.oful(DIM, radius="data_free")),
     ("oful-fixed-arms", lambda: jv.oful(DIM).with_fixed_arms(FIXED_ARMS)),
     ("greedy", lambda: jv.greedy(DIM)),
+    *(
+        (f"sup_lin_ucb-{rule}", lambda rule=rule: jv.sup_lin_ucb(DIM, NUM_ROUNDS, capacity=2, explore=rule))
+        for rule in EXPLORE
+    ),
+    ("sup_lin_ucb-fixed-arms", lambda: jv.sup_lin_ucb(DIM, NUM_ROUNDS, capacity=2).with_fixed_arms(FIXED_ARMS)),
     ("uniform", lambda: jv.uniform()),
+    ("weighted_oful", lambda: jv.weighted_oful(DIM)),
+    ("weighted_oful-fixed-arms", lambda: jv.weighted_oful(DIM, lam=0.5).with_fixed_arms(FIXED_ARMS)),
+    ("weighted_oful-variance_bound", lambda: jv.weighted_oful(DIM, variance_bound=1.0, ties="lowest")),
+    ("weighted_oful_plus", lambda: jv.weighted_oful_plus(DIM, NUM_ROUNDS)),
+    ("weighted_oful_plus-fixed-arms", lambda: jv.weighted_oful_plus(DIM, NUM_ROUNDS).with_fixed_arms(FIXED_ARMS)),
+    ("weighted_oful_plus-given", lambda: jv.weighted_oful_plus(DIM, NUM_ROUNDS, alpha=0.1, gamma=0.0, lam=1.0)),
 ]
 
 FAMILIES = {
@@ -42,6 +57,7 @@ FAMILIES = {
 }
 SCHEDULES = {
     "two_level": lambda: jv.schedules.two_level(0.1, 0.4),
+    "between": lambda: jv.schedules.between(0.1, 0.4),
     "decaying": lambda: jv.schedules.decaying(0.4, 0.5),
     "bursts": lambda: jv.schedules.bursts(0.1, 0.4, 3, 1),
     "by_round": lambda: jv.schedules.by_round(np.linspace(0.1, 0.4, NUM_ROUNDS)),

@@ -59,6 +59,35 @@ FACTORIES = [
     ("greedy", lambda **k: jv.greedy(**{"dim": 2, **k}), {
         "dim": [*NOT_COUNT, None], "lam": NOT_POSITIVE, "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
     }),
+    ("confidence_ball", lambda **k: jv.confidence_ball(**{"dim": 2, **k}), {
+        "dim": [*NOT_COUNT, None], "noise_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "lam": NOT_POSITIVE,
+        "theta_bound": NOT_POSITIVE, "beta_scale": NEGATIVE, "fixed_radius": without(NEGATIVE, None),
+        "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
+    }),
+    ("cw_oful", lambda **k: jv.cw_oful(**{"dim": 2, "threshold": 0.2, **k}), {
+        "dim": [*NOT_COUNT, None], "threshold": NOT_POSITIVE, "noise_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY,
+        "lam": NOT_POSITIVE, "theta_bound": NOT_POSITIVE, "norm_bound": NOT_POSITIVE, "radius": NOT_CHOICE,
+        "beta_scale": NEGATIVE, "fixed_radius": without(NEGATIVE, None), "ties": NOT_CHOICE,
+        "tie_tolerance": without(NEGATIVE, None),
+    }),
+    ("sup_lin_ucb", lambda **k: jv.sup_lin_ucb(**{"dim": 2, "num_rounds": 100, **k}), {
+        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
+        "delta": NOT_PROBABILITY, "theta_bound": NOT_POSITIVE, "beta_scale": NEGATIVE, "explore": NOT_CHOICE,
+        "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None), "capacity": [*NOT_COUNT, 201],
+    }),
+    ("weighted_oful", lambda **k: jv.weighted_oful(**{"dim": 2, **k}), {
+        "dim": [*NOT_COUNT, None], "noise_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY,
+        "lam": without(NOT_POSITIVE, None), "theta_bound": NOT_POSITIVE, "norm_bound": NOT_POSITIVE,
+        "beta_scale": NEGATIVE, "fixed_radius": without(NEGATIVE, None), "variance_scale": NEGATIVE,
+        "variance_bound": without(NEGATIVE, None), "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
+    }),
+    ("weighted_oful_plus", lambda **k: jv.weighted_oful_plus(**{"dim": 2, "num_rounds": 100, **k}), {
+        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
+        "delta": NOT_PROBABILITY, "lam": without(NOT_POSITIVE, None), "theta_bound": NOT_POSITIVE,
+        "norm_bound": NOT_POSITIVE, "alpha": without(NOT_POSITIVE, None), "gamma": without(NEGATIVE, None),
+        "beta_scale": NEGATIVE, "fixed_radius": without(NEGATIVE, None), "variance_scale": NEGATIVE,
+        "variance_bound": without(NEGATIVE, None), "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
+    }),
     ("linear_bandit", lambda **k: jv.linear_bandit(**{"dim": 2, "num_arms": 3, **k}), {
         "dim": [*NOT_COUNT, None], "num_arms": [*NOT_COUNT, None], "noise": [0.1, "two_point"],
         "arms": [*BAD_ARMS, "nonsense", 3, [[2.0, 0.0]] * 3, np.zeros((4, 2))], "norm_bound": NOT_POSITIVE,
@@ -85,6 +114,9 @@ FACTORIES = [
     ("constant", lambda **k: jv.schedules.constant(**k), {"std": NEGATIVE}),
     ("two_level", lambda **k: jv.schedules.two_level(**{"low": 0.1, "high": 0.5, **k}), {
         "low": NEGATIVE, "high": [0.05, *NEGATIVE], "prob_high": [-0.1, 1.1, *BAD_NUMBER],
+    }),
+    ("between", lambda **k: jv.schedules.between(**{"low": 0.1, "high": 0.5, **k}), {
+        "low": NEGATIVE, "high": [0.05, *NEGATIVE],
     }),
     ("decaying", lambda **k: jv.schedules.decaying(**{"std": 0.1, **k}), {"std": NEGATIVE, "power": NEGATIVE}),
     ("bursts", lambda **k: jv.schedules.bursts(**{"low": 0.1, "high": 0.5, "period": 4, "length": 2, **k}), {

@@ -27,6 +27,7 @@ TABLE = np.linspace(0.1, 0.6, 7 * 4).reshape(7, 4)
 SCHEDULES = {
     "constant": jv.schedules.constant(0.4),
     "two_level": jv.schedules.two_level(0.1, 0.6, 0.3),
+    "between": jv.schedules.between(0.1, 0.6),
     "decaying": jv.schedules.decaying(0.6, 0.5),
     "bursts": jv.schedules.bursts(0.1, 0.6, 3, 1),
     "by_round": jv.schedules.by_round(TABLE[:, 0]),
@@ -97,7 +98,7 @@ def expected_level(name, round, arms):
     return np.array([0.1 + 0.5 * abs(0.6 * a[0] + 0.8 * a[1]) for a in arms])
 
 
-@pytest.mark.parametrize("name", [n for n in SCHEDULES if n != "two_level"])
+@pytest.mark.parametrize("name", [n for n in SCHEDULES if n not in ("between", "two_level")])
 def test_schedules_against_plain_python(name):
     """Every round, every arm, and never above what the schedule says is its largest level."""
     environment = jv.linear_bandit(arms=ARMS, noise=jv.noise.two_point(SCHEDULES[name]))
@@ -116,6 +117,15 @@ def test_two_level_schedule():
     levels = jax.vmap(lambda w: SCHEDULES["two_level"].levels(None, arms, w))(words(2))[:, 0]
     assert set(np.unique(levels)) == {0.1, 0.6}
     assert z_score(np.asarray(levels) == 0.6, 0.3) < Z
+
+
+def test_between_schedule():
+    """One level for all arms of a round, uniform in the interval: its first two moments."""
+    arms = jnp.asarray(ARMS)
+    levels = np.asarray(jax.vmap(lambda w: SCHEDULES["between"].levels(None, arms, w))(words(2)))
+    assert levels.shape == (N, 1) and levels.min() >= 0.1 and levels.max() <= 0.6
+    assert z_score(levels[:, 0], 0.35) < Z
+    assert z_score((levels[:, 0] - 0.35) ** 2, 0.5**2 / 12) < Z
 
 
 @pytest.mark.parametrize("family", FAMILIES)

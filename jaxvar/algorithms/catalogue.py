@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
-from jaxvar.algorithms import ave_ucb, oful, save, ucrl_ave, ucrl_vtr
+from jaxvar.algorithms import (
+    ave_ucb,
+    confidence_ball,
+    cw_oful,
+    oful,
+    save,
+    sup_lin_ucb,
+    ucrl_ave,
+    ucrl_vtr,
+    weighted_oful,
+    weighted_oful_plus,
+)
 from jaxvar.claims import Claim
 
-CLAIMS: tuple[Claim, ...] = tuple(module.CLAIM for module in (oful, save, ave_ucb, ucrl_vtr, ucrl_ave))
+_MODULES = (
+    confidence_ball,
+    oful,
+    sup_lin_ucb,
+    cw_oful,
+    weighted_oful,
+    weighted_oful_plus,
+    save,
+    ave_ucb,
+    ucrl_vtr,
+    ucrl_ave,
+)
+CLAIMS: tuple[Claim, ...] = tuple(module.CLAIM for module in _MODULES)

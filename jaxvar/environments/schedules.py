@@ -78,6 +78,27 @@ class TwoLevel:
 
 
 @pytree
+class Between:
+    """Drawn uniformly from an interval in each round; built by :func:`between`."""
+
+    low: Any
+    high: Any
+
+    @property
+    def largest(self) -> Any:
+        """The end of the interval."""
+        return self.high
+
+    def at(self, round: jax.Array) -> Any:
+        """Nothing: the level is drawn."""
+        return None
+
+    def levels(self, level: Any, arms: jax.Array, word: jax.Array) -> jax.Array:
+        """The same for every arm."""
+        return (self.low + (self.high - self.low) * random.uniform(word, arms.dtype))[None]
+
+
+@pytree
 class Decaying(Constant):
     """``std / round^power``; built by :func:`decaying`."""
 
@@ -159,6 +180,11 @@ def two_level(low: Any, high: Any, prob_high: Any = 0.5) -> TwoLevel:
     """``high`` with probability ``prob_high`` in each round, else ``low``; the same for all arms of the round."""
     prob = leaf(checks.parameter("prob_high", prob_high))
     return TwoLevel(low=_level("low", low), high=_ordered(low, high), prob_high=prob)
+
+
+def between(low: Any, high: Any) -> Between:
+    """Uniform between ``low`` and ``high`` in each round; the same for all arms of the round."""
+    return Between(low=_level("low", low), high=_ordered(low, high))
 
 
 def decaying(std: Any, power: Any = 1.0) -> Decaying:
