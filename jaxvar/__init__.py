@@ -6,11 +6,14 @@ The ten lines to start from are in the README; ``help`` of each name has its equ
 from jaxvar import constants, planning, random, ridge, status, testing
 from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
+from jaxvar.algorithms.hf_ucrl_vtr_plus import hf_ucrl_vtr_plus
 from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step
 from jaxvar.algorithms.oful import greedy, oful
 from jaxvar.algorithms.save import save
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
 from jaxvar.algorithms.ucrl_vtr import ucrl_vtr
+from jaxvar.algorithms.ucrl_vtr_plus import ucrl_vtr_plus
+from jaxvar.algorithms.ucrl_wvtr import ucrl_wvtr
 from jaxvar.algorithms.uniform import uniform
 from jaxvar.cpu import tune_cpu
 from jaxvar.environments import noise, schedules
@@ -50,6 +53,7 @@ __all__ = [
     "explicit_mdp",
     "graded_mdp",
     "greedy",
+    "hf_ucrl_vtr_plus",
     "horizon_dependent_mdp",
     "horizon_free_mdp",
     "hypercube_bandit",
@@ -76,5 +80,7 @@ __all__ = [
     "tune_cpu",
     "ucrl_ave",
     "ucrl_vtr",
+    "ucrl_vtr_plus",
+    "ucrl_wvtr",
     "uniform",
 ]

@@ -118,9 +118,10 @@ _SHARE: dict[str, Any] = {"low": 0.0, "high": 1.0}
 _AT_LEAST_ONE: dict[str, Any] = {"low": 1.0}
 _RANGES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("noise_bound", "lam", "theta_bound", "norm_bound", "cap", "bound", "scale", "level"), _ABOVE_ZERO),
-    **dict.fromkeys(("value_bound", "gap"), _ABOVE_ZERO),
+    **dict.fromkeys(("value_bound", "gap", "sigma_min"), _ABOVE_ZERO),
     **dict.fromkeys(("concentration", "weight_concentration"), _NORMAL_FLOAT32),
     **dict.fromkeys(("beta_scale", "tie_tolerance", "fixed_radius", "std", "low", "high", "power"), _NOT_NEGATIVE),
+    "gamma": _NOT_NEGATIVE,
     "delta": {"low": 0.0, "high": 1.0, "low_open": True, "high_open": True},
     **dict.fromkeys(("prob_high", "mix"), _SHARE),
     **dict.fromkeys(("num_rounds", "num_episodes"), _AT_LEAST_ONE),

@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-from jaxvar.algorithms import ave_ucb, oful, save, ucrl_ave, ucrl_vtr
+from jaxvar.algorithms import (
+    ave_ucb,
+    hf_ucrl_vtr_plus,
+    oful,
+    save,
+    ucrl_ave,
+    ucrl_vtr,
+    ucrl_vtr_plus,
+    ucrl_wvtr,
+)
 from jaxvar.claims import Claim
 
-CLAIMS: tuple[Claim, ...] = tuple(module.CLAIM for module in (oful, save, ave_ucb, ucrl_vtr, ucrl_ave))
+CLAIMS: tuple[Claim, ...] = tuple(
+    module.CLAIM
+    for module in (
+        oful,
+        save,
+        ave_ucb,
+        ucrl_vtr,
+        ucrl_vtr_plus,
+        hf_ucrl_vtr_plus,
+        ucrl_ave,
+        ucrl_wvtr,
+    )
+)
