@@ -179,6 +179,7 @@ def test_one_moment_is_ucrl_vtr() -> None:
     assert np.any(vtr.value[-1, : H - 1] < 0.999)
 
 
+@pytest.mark.slow
 def test_a_fixed_radius_is_ucrl_wvtr() -> None:
     """Fails if HF-UCRL-VTR+ without its stochastic part is not UCRL-WVTR of radius sqrt(d), with its other numbers."""
     options = {"num_moments": 11, "lam": REDUCED["lam"], "sigma_min": H**-0.5, "gamma": D**-0.25}

@@ -21,7 +21,7 @@ import jaxvar as jv
 from experiments.episodes.present import riverswim_table
 from experiments.episodes.study import Problem, run
 
-VTR, UNIFORM = "UCRL-VTR (authors' constants)", "Uniform play"
+VTR, UNIFORM = "UCRL-VTR (as published)", "Uniform play"
 
 
 @dataclasses.dataclass(frozen=True)
