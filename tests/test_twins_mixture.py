@@ -58,7 +58,7 @@ CASES = {
     "hf-small": Case("hf_ucrl_vtr_plus", "sparse", {"beta_scale": 1e-3}),
     "hf-bound": Case("hf_ucrl_vtr_plus", "sharp", {"beta_scale": 1e-4, "value_bound": 0.8, "norm_bound": 6.0}),
     "hf-few": Case("hf_ucrl_vtr_plus", "wide", {"beta_scale": 2e-3, "num_moments": 2, "lam": 0.3, "ties": "lowest"}),
-    "hf-one": Case("hf_ucrl_vtr_plus", "wide", {"beta_scale": 0.01, "num_moments": 1, "norm_bound": 9.0}),
+    "hf-one": Case("hf_ucrl_vtr_plus", "wide", {"beta_scale": 1e-4, "num_moments": 1, "norm_bound": 9.0}),
     "wvtr": Case("ucrl_wvtr", "dense", {}),
     "wvtr-small": Case("ucrl_wvtr", "sparse", {"fixed_radius": 0.05, "sigma_min": 0.2, "gamma": 0.9}),
     "wvtr-bound": Case("ucrl_wvtr", "sharp", {"fixed_radius": 0.3, "value_bound": 0.9, "lam": 0.2}),
