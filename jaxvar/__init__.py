@@ -8,12 +8,15 @@ from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.confidence_ball import confidence_ball
 from jaxvar.algorithms.cw_oful import cw_oful
+from jaxvar.algorithms.hf_ucrl_vtr_plus import hf_ucrl_vtr_plus
 from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step
 from jaxvar.algorithms.oful import greedy, oful
 from jaxvar.algorithms.save import save
 from jaxvar.algorithms.sup_lin_ucb import sup_lin_ucb
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
 from jaxvar.algorithms.ucrl_vtr import ucrl_vtr
+from jaxvar.algorithms.ucrl_vtr_plus import ucrl_vtr_plus
+from jaxvar.algorithms.ucrl_wvtr import ucrl_wvtr
 from jaxvar.algorithms.uniform import uniform
 from jaxvar.algorithms.weighted_oful import weighted_oful
 from jaxvar.algorithms.weighted_oful_plus import weighted_oful_plus
@@ -57,6 +60,7 @@ __all__ = [
     "explicit_mdp",
     "graded_mdp",
     "greedy",
+    "hf_ucrl_vtr_plus",
     "horizon_dependent_mdp",
     "horizon_free_mdp",
     "hypercube_bandit",
@@ -84,6 +88,8 @@ __all__ = [
     "tune_cpu",
     "ucrl_ave",
     "ucrl_vtr",
+    "ucrl_vtr_plus",
+    "ucrl_wvtr",
     "uniform",
     "weighted_oful",
     "weighted_oful_plus",

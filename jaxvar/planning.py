@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxvar import ridge, ties
 from jaxvar.batching import seeds_last
@@ -110,3 +111,12 @@ def at_stage(values: jax.Array, stage: jax.Array) -> jax.Array:
     if stage.size == 1:  # the stage all seeds are in: a slice, not a masked sum
         return jax.lax.dynamic_index_in_dim(values, stage.reshape(()), keepdims=False)
     return ties.take(values, stage)
+
+
+def with_stage(values: jax.Array, stage: jax.Array, new: jax.Array) -> jax.Array:
+    """``values [H, ...]`` with ``new [...]`` at a stage ``[]``; part of a ``seeds_last`` kernel."""
+    values = jnp.broadcast_to(values, (values.shape[0], *jnp.broadcast_shapes(values.shape[1:], new.shape)))
+    if stage.size == 1:
+        return jax.lax.dynamic_update_index_in_dim(values, new, stage.reshape(()), 0)
+    index = np.arange(values.shape[0], dtype=np.int32).reshape(-1, *(1,) * (values.ndim - 1))
+    return jnp.where(index == stage.reshape(*(1,) * (values.ndim - stage.ndim), *stage.shape), new[None], values)

@@ -109,9 +109,22 @@ def _ucrl_ave(**options):
 
 
 EPISODIC_ALGORITHMS = [
+    ("hf_ucrl_vtr_plus", lambda: jv.hf_ucrl_vtr_plus(2, 3, NUM_ROUNDS, norm_bound=1.5, num_moments=3)),
+    (
+        "hf_ucrl_vtr_plus-options",
+        lambda: jv.hf_ucrl_vtr_plus(2, 3, 1, lam=0.5, beta_scale=0.01, value_bound=0.9, ties="lowest"),
+    ),
     *((f"ucrl_ave-{name}", lambda make=make: _ucrl_ave(constants=make())) for name, make in PRESETS.items()),
     ("ucrl_ave-lowest", lambda: _ucrl_ave(ties="lowest")),
     ("ucrl_vtr", lambda: jv.ucrl_vtr(2, norm_bound=1.5)),
+    ("ucrl_vtr_plus", lambda: jv.ucrl_vtr_plus(2, 3, norm_bound=1.5)),
+    ("ucrl_vtr_plus-per_step", lambda: jv.ucrl_vtr_plus(2, 3, norm_bound=1.5, per_step=True, beta_scale=0.01)),
+    ("ucrl_vtr_plus-options", lambda: jv.ucrl_vtr_plus(2, 3, lam=0.5, value_bound=0.9, ties="lowest")),
+    ("ucrl_wvtr", lambda: jv.ucrl_wvtr(2, 3)),
+    (
+        "ucrl_wvtr-options",
+        lambda: jv.ucrl_wvtr(2, 3, fixed_radius=0.1, lam=0.5, num_moments=1, gamma=0.0, ties="lowest"),
+    ),
     ("ucrl_vtr-options", lambda: jv.ucrl_vtr(2, norm_bound=1.5, lam=0.5, beta_scale=0.1, ties="lowest")),
     ("uniform", lambda: jv.uniform()),
 ]

@@ -87,6 +87,21 @@ FACTORIES = [
         "norm_bound": NOT_POSITIVE, "alpha": without(NOT_POSITIVE, None), "gamma": without(NEGATIVE, None),
         "beta_scale": NEGATIVE, "fixed_radius": without(NEGATIVE, None), "variance_scale": NEGATIVE,
         "variance_bound": without(NEGATIVE, None), "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
+    ("hf_ucrl_vtr_plus", lambda **k: jv.hf_ucrl_vtr_plus(**{"dim": 2, "horizon": 3, "num_episodes": 100, **k}), {
+        "dim": [*NOT_COUNT, None], "horizon": [*NOT_COUNT, None], "num_episodes": [0, -5, *BAD_NUMBER],
+        "norm_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "lam": without(NOT_POSITIVE, None),
+        "num_moments": [*NOT_COUNT, 65], "value_bound": NOT_POSITIVE, "beta_scale": NEGATIVE, "ties": NOT_CHOICE,
+        "tie_tolerance": without(NEGATIVE, None),
+    }),
+    ("ucrl_vtr_plus", lambda **k: jv.ucrl_vtr_plus(**{"dim": 2, "horizon": 3, **k}), {
+        "dim": [*NOT_COUNT, None], "horizon": [*NOT_COUNT, None], "norm_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY,
+        "lam": without(NOT_POSITIVE, None), "per_step": [1, 0, None, "yes"], "value_bound": NOT_POSITIVE,
+        "beta_scale": NEGATIVE, "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
+    }),
+    ("ucrl_wvtr", lambda **k: jv.ucrl_wvtr(**{"dim": 2, "horizon": 3, **k}), {
+        "dim": [*NOT_COUNT, None], "horizon": [*NOT_COUNT, None], "fixed_radius": NEGATIVE, "lam": NOT_POSITIVE,
+        "num_moments": [*NOT_COUNT, None, 65], "sigma_min": NOT_POSITIVE, "gamma": NEGATIVE,
+        "value_bound": NOT_POSITIVE, "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
     }),
     ("linear_bandit", lambda **k: jv.linear_bandit(**{"dim": 2, "num_arms": 3, **k}), {
         "dim": [*NOT_COUNT, None], "num_arms": [*NOT_COUNT, None], "noise": [0.1, "two_point"],

@@ -29,3 +29,26 @@ _MODULES = (
     ucrl_ave,
 )
 CLAIMS: tuple[Claim, ...] = tuple(module.CLAIM for module in _MODULES)
+    hf_ucrl_vtr_plus,
+    oful,
+    save,
+    ucrl_ave,
+    ucrl_vtr,
+    ucrl_vtr_plus,
+    ucrl_wvtr,
+)
+from jaxvar.claims import Claim
+
+CLAIMS: tuple[Claim, ...] = tuple(
+    module.CLAIM
+    for module in (
+        oful,
+        save,
+        ave_ucb,
+        ucrl_vtr,
+        ucrl_vtr_plus,
+        hf_ucrl_vtr_plus,
+        ucrl_ave,
+        ucrl_wvtr,
+    )
+)

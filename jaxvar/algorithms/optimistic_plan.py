@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -33,23 +34,26 @@ class Plan(NamedTuple):
 
 def optimistic_plan(
     model: Model,
-    bound: Callable[[jax.Array], jax.Array],
+    bound: Callable[..., jax.Array],
     value_bound: Any,
     words: jax.Array | None,
     ties: str,
     tie_tolerance: Any,
     batch: tuple[int, ...],
+    stages: Any = None,
 ) -> Plan:
     """Plan an episode; part of a ``seeds_last`` kernel.
 
     Args:
       model: phi and rewards.
-      bound: features ``[N, d]`` -> upper bounds ``[N]``.
+      bound: features ``[N, d]`` -> upper bounds ``[N]``; where there are ``stages``, their entries of the stage are its
+        second argument.
       value_bound: no value is larger, [].
       words: ``[2]`` of the episode's key; without them ties go to the lowest action.
       ties: ``random`` or ``lowest``.
       tie_tolerance: relative, [].
       batch: shape of the seeds' axes.
+      stages: arrays ``[H, ...]`` of which each stage's bound is made, where stages do not share one.
     """
     num_states, num_actions, _, dim = model.phi.shape[:4]
     pairs = num_states * num_actions
@@ -59,8 +63,9 @@ def optimistic_plan(
         draws = random.uniform(random.bits(words, (model.horizon, num_states)), jnp.float32)
 
     # The feature, not the value, is what a stage hands on: XLA then computes it once, not anew for each of its uses.
-    def back(feature: jax.Array, u: jax.Array | None) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-        upper = bound(feature).reshape(num_states, num_actions, *batch)
+    def back(feature: jax.Array, given: tuple[jax.Array | None, Any]) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+        u, here = given
+        upper = (bound(feature) if stages is None else bound(feature, here)).reshape(num_states, num_actions, *batch)
         q = jnp.clip(model.reward + upper, 0, value_bound[None, None])
         by_action = jnp.moveaxis(q, 1, 0)
         best = tie_rules.best(by_action, jnp.ones_like(by_action, bool), tie_tolerance[None])
@@ -69,9 +74,25 @@ def optimistic_plan(
         return ridge.combine(by_next, value[:, None, None]), (q, value, policy, feature)
 
     end = jnp.zeros((pairs, dim, *batch), model.reward.dtype)
-    _, (q, value, policy, feature) = jax.lax.scan(back, end, draws, length=model.horizon, reverse=True)
+    _, (q, value, policy, feature) = jax.lax.scan(back, end, (draws, stages), length=model.horizon, reverse=True)
     feature = feature.reshape(model.horizon, num_states, num_actions, dim, *batch)
     return Plan(q, jnp.concatenate([value, jnp.zeros_like(value[:1])]), policy, feature)
+
+
+def ellipsoid_bound(feature: jax.Array, theta_hat: jax.Array, shape: jax.Array) -> jax.Array:
+    """``<f, theta_hat> + sqrt(f^T shape f)`` for each row f of ``feature [N, d]``, with ``shape = beta^2 Sigma^-1``.
+
+    Part of a ``seeds_last`` kernel.
+    """
+    return ridge.combine(jnp.moveaxis(feature, 1, 0), theta_hat[:, None]) + ridge.norm(feature, shape)
+
+
+def known_model(model: Any, dim: int, horizon: int) -> Model:
+    """What an algorithm made for ``dim`` and ``horizon`` uses of ``model``, which must fit it."""
+    chex.assert_shape(model.phi, (None, None, None, dim))
+    if getattr(model, "horizon", horizon) != horizon:
+        raise ValueError(f"the model must have the algorithm's horizon {horizon}, got {model.horizon}")
+    return Model(phi=jnp.asarray(model.phi), reward=jnp.asarray(model.reward), horizon=horizon)
 
 
 def batch_shape(model: Model, words: jax.Array | None, *numbers: Any) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxvar import checks, random, ridge, status
 from jaxvar import ties as tie_rules
 from jaxvar.algorithms.interface import Confidence, Model, Step
-from jaxvar.algorithms.optimistic_plan import Plan, batch_shape, optimistic_plan, regression_pair
+from jaxvar.algorithms.optimistic_plan import Plan, batch_shape, ellipsoid_bound, optimistic_plan, regression_pair
 from jaxvar.batching import seeds_last
 from jaxvar.claims import Claim
 from jaxvar.pytrees import float_dtype, leaf, pytree, static
@@ -143,12 +143,10 @@ def _radius(self: UcrlVtr, state: UcrlVtrState) -> jax.Array:
 
 @seeds_last
 def _plan(self: UcrlVtr, state: UcrlVtrState, model: Model, words: jax.Array | None) -> Plan:
-    regression = state.regression
-    shape = regression.sigma_inv * (_radius(self, state) ** 2)[None, None]
+    theta_hat, shape = state.regression.theta_hat, state.regression.sigma_inv * (_radius(self, state) ** 2)[None, None]
 
     def bound(feature: jax.Array) -> jax.Array:
-        mean = ridge.combine(jnp.moveaxis(feature, 1, 0), regression.theta_hat[:, None])
-        return mean + ridge.norm(feature, shape)
+        return ellipsoid_bound(feature, theta_hat, shape)
 
     batch = batch_shape(model, words, shape[0, 0], self.value_bound, self.tie_tolerance)
     return optimistic_plan(model, bound, self.value_bound, words, self.ties, self.tie_tolerance, batch)
