@@ -3,7 +3,7 @@
 The ten lines to start from are in the README; ``help`` of each name has its equations, shapes and references.
 """
 
-from jaxvar import constants, planning, random, ridge, status, testing
+from jaxvar import constants, nets, planning, random, ridge, status, testing
 from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step
@@ -12,6 +12,8 @@ from jaxvar.algorithms.save import save
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
 from jaxvar.algorithms.ucrl_vtr import ucrl_vtr
 from jaxvar.algorithms.uniform import uniform
+from jaxvar.algorithms.voful import voful
+from jaxvar.algorithms.voful2 import voful2
 from jaxvar.cpu import tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.deep_tree import deep_tree
@@ -57,6 +59,7 @@ __all__ = [
     "linear_spaced",
     "log_spaced",
     "mixture_mdp",
+    "nets",
     "noise",
     "oful",
     "planning",
@@ -77,4 +80,6 @@ __all__ = [
     "ucrl_ave",
     "ucrl_vtr",
     "uniform",
+    "voful",
+    "voful2",
 ]
