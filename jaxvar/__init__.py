@@ -12,6 +12,8 @@ from jaxvar.algorithms.save import save
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
 from jaxvar.algorithms.ucrl_vtr import ucrl_vtr
 from jaxvar.algorithms.uniform import uniform
+from jaxvar.algorithms.var_lin import var_lin
+from jaxvar.algorithms.var_lin2 import var_lin2
 from jaxvar.algorithms.voful import voful
 from jaxvar.algorithms.voful2 import voful2
 from jaxvar.cpu import tune_cpu
@@ -80,6 +82,8 @@ __all__ = [
     "ucrl_ave",
     "ucrl_vtr",
     "uniform",
+    "var_lin",
+    "var_lin2",
     "voful",
     "voful2",
 ]

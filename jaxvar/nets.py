@@ -5,18 +5,19 @@ scale l. With the weight ``a = clip(<x, mu>, l)`` of an observation ``(x, y)``, 
 
     T(theta) = |sum a (y - <x, theta>)|          V(theta) = sum a^2 (y - <x, theta>)^2
 
-and theta stays if T is small for its V. Both are polynomials in theta: a few sums give them exactly for every theta, and
-no history is kept. A direction and its negative say the same, and ``clip(c z, c l) = c clip(z, l)``: so half a sphere of
-unit directions with the scales 1, 1/2, 1/4, ... stands for a net of a whole ball. No constraint needs the others: with
-fewer directions and scales the set is larger and as valid.
+and theta stays if T is small for its V. Both are polynomials in theta: a few sums give them exactly for every theta,
+and no history is kept. A direction and its negative say the same, and ``clip(c z, c l) = c clip(z, l)``: so half a
+sphere of unit directions with the scales 1, 1/2, 1/4, ... stands for a net of a whole ball. No constraint needs the
+others: with fewer directions and scales the set is larger and as valid.
 
-The parameters are the cells of a box, ``cells`` along each axis. A cell stays while it may hold a theta that passes: for
-theta within the cell of a point p, with half-sides c,
+The parameters are the cells of a box, ``cells`` along each axis. A cell stays while it may hold a theta that passes:
+for theta within the cell of a point p, with half-sides c, S = sum a x and M = sum a^2 x x^T,
 
-    T(theta) >= T(p) - sum_i c_i |S_i|,   S = sum a x           sqrt V(theta) <= sqrt V(p) + max_corners |delta|_{sum a^2 x x^T}
+    T(theta) >= T(p) - sum_i c_i |S_i|          sqrt V(theta) <= sqrt V(p) + max over corners delta of |delta|_M
 
 so that the cell of a parameter that passes is never lost. Where what is left fits into half of the box, the box around
-it becomes the new one, cut into as many cells: resolution follows the data, memory does not.
+it becomes the new one, cut into as many cells: resolution follows the data, memory does not. Boxes keep their sides
+parallel to the axes, so that a thin set across them is resolved no better than it is long.
 
 Axes known to these functions lead; a trailing axis is a batch of seeds (see :mod:`jaxvar.batching`).
 """
@@ -226,16 +227,19 @@ def meets_kernels(points: jax.Array, cell: jax.Array, phi: jax.Array) -> jax.Arr
 
 
 def zoom(net: Net, cells: int) -> Net:
-    """The box around the cells that are left, with all its cells, where it has at most half the volume of the old one."""
+    """The box around the cells that are left, with all its cells, where it has at most half the volume of the old."""
     dim = net.center.shape[0]
     place = _tail(_places(dim, cells), net.center, 1)
     low = jnp.min(jnp.where(net.alive[:, None], place, cells), axis=0).astype(net.half.dtype)
     high = jnp.max(jnp.where(net.alive[:, None], place, -1), axis=0).astype(net.half.dtype)
+    # An axis along which cells are as fine as rounding allows keeps its side, whatever the others do.
+    rounding = np.finfo(net.half.dtype).eps * jnp.max(jnp.abs(net.center) + net.half, axis=0)
+    coarse = net.half * (high - low + 1) >= (_FINEST * cells**2 * rounding)[None]
+    low, high = jnp.where(coarse, low, 0), jnp.where(coarse, high, cells - 1)
     span = high - low + 1
     half = net.half * span / cells
     center = net.center + net.half * (low + high + 1 - cells) / cells
-    coarse = half >= _FINEST * cells * np.finfo(half.dtype).eps * (jnp.abs(center) + half)
-    zooms = (jnp.prod(span, axis=0) <= cells**dim / 2) & jnp.all(coarse, axis=0)
+    zooms = jnp.prod(span, axis=0) <= cells**dim / 2
     return Net(
         center=jnp.where(zooms[None], center, net.center),
         half=jnp.where(zooms[None], half, net.half),
@@ -246,7 +250,7 @@ def zoom(net: Net, cells: int) -> Net:
 def refine(
     net: Net, cells: int, due: jax.Array, keep: Callable[[jax.Array, jax.Array], jax.Array]
 ) -> tuple[Net, jax.Array]:
-    """Where ``due []``: zoom if it is time, then keep the cells with ``keep(points [N, d], cell [d])``, if there are any.
+    """Where ``due []``: zoom if it is time, then keep the cells with ``keep(points [N, d], cell [d])``, if there are.
 
     Returns:
       The net, and whether no cell was left, bool [].
@@ -274,7 +278,7 @@ def support(vectors: jax.Array, net: Net, cells: int) -> jax.Array:
 
 
 def largest_variance(first: jax.Array, second: jax.Array, net: Net, cells: int) -> jax.Array:
-    """The largest ``<second, theta> - <first, theta>^2`` over all cells left, for ``first [A, d]``, ``second [A, d]``."""
+    """The largest ``<second, theta> - <first, theta>^2`` over all cells left, for ``first``, ``second [A, d]``: [A]."""
     middles, cell = points(net, cells), net.half / cells
     mean = jnp.maximum(jnp.abs(_products(first, middles)) - cell_shift(first, cell)[:, None], 0)
     value = jnp.where(net.alive[None], _products(second, middles) - mean * mean, -jnp.inf)
@@ -286,6 +290,19 @@ def contains(net: Net, cells: int, theta: jax.Array) -> jax.Array:
     cell = net.half / cells
     near = jnp.abs(points(net, cells) - theta[None]) <= ((1 + _SLACK) * cell)[None]
     return jnp.any(net.alive & jnp.all(near, axis=1), axis=0)
+
+
+def mirror(vector: jax.Array) -> jax.Array:
+    """The unit vector ``w [d]`` whose reflection ``x - 2 <w, x> w`` takes ``vector [d]`` to the first axis."""
+    first = _tail(np.eye(vector.shape[0])[0], vector, 1)
+    size = jnp.sqrt(jnp.sum(vector * vector, axis=0))
+    w = vector / jnp.where(size > 0, size, 1)[None] + jnp.where(vector[0] >= 0, 1, -1)[None].astype(first.dtype) * first
+    return w / jnp.sqrt(jnp.sum(w * w, axis=0))[None]
+
+
+def reflect(vectors: jax.Array, w: jax.Array) -> jax.Array:
+    """``x - 2 <w, x> w`` for each row of ``vectors [A, d]``; its own inverse, and inner products stay as they are."""
+    return vectors - 2 * combine(jnp.moveaxis(vectors, 1, 0), w[:, None])[:, None] * w[None]
 
 
 def check_sizes(dim: Any, cells: Any, num_directions: Any, num_scales: int) -> tuple[int, int, int]:
@@ -314,6 +331,6 @@ def _products(vectors: jax.Array, points: jax.Array) -> jax.Array:
 
 
 def _tail(constant: np.ndarray[Any, Any], like: jax.Array, structural: int) -> np.ndarray[Any, Any]:
-    """``constant`` in the type of ``like``, with one axis of length 1 for each that ``like`` has after ``structural``."""
+    """``constant`` in the type of ``like``, with an axis of length 1 for each one of ``like`` beyond ``structural``."""
     tail = constant.reshape(*constant.shape, *(1,) * (like.ndim - structural))
     return tail.astype(like.dtype) if constant.dtype.kind == "f" else tail

@@ -13,7 +13,7 @@ _MEANING = {
     NONFINITE: "a NaN or an infinite number appeared",
     INDEFINITE: "an inverse design matrix lost its positive definiteness",
     MODEL: "the model's transition rows or first states are not distributions, or a path collects more reward than 1",
-    EMPTY: "no parameter of the net fits all observations: the confidence set is empty, and the last one before was kept",
+    EMPTY: "no parameter of the net fits all observations: the confidence set became empty, and the last one was kept",
 }
 
 

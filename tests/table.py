@@ -15,6 +15,9 @@ def _save(**options):
     return jv.save(DIM, NUM_ROUNDS, capacity=2, **options)
 
 
+_NET = {"cells": 4, "num_directions": 3, "num_scales": 2, "every": 1}
+
+
 ALGORITHMS = [
     *((f"save-{rule}", lambda rule=rule: _save(explore=rule)) for rule in EXPLORE),
     *((f"save-{name}", lambda make=make: _save(constants=make())) for name, make in PRESETS.items()),
@@ -32,6 +35,10 @@ ALGORITHMS = [
     ("oful-fixed-arms", lambda: jv.oful(DIM).with_fixed_arms(FIXED_ARMS)),
     ("greedy", lambda: jv.greedy(DIM)),
     ("uniform", lambda: jv.uniform()),
+    ("voful", lambda: jv.voful(DIM, NUM_ROUNDS, **_NET)),
+    ("voful-paper", lambda: jv.voful(DIM, NUM_ROUNDS, test="paper", beta_scale=0.01, ties="lowest", **_NET)),
+    ("voful2", lambda: jv.voful2(DIM, NUM_ROUNDS, **_NET)),
+    ("voful2-paper", lambda: jv.voful2(DIM, NUM_ROUNDS, test="paper", beta_scale=1e-3, ties="lowest", **_NET)),
 ]
 
 FAMILIES = {
@@ -92,12 +99,20 @@ def _ucrl_ave(**options):
     return jv.ucrl_ave(2, 3, NUM_ROUNDS, norm_bound=1.5, capacity=2, **options)
 
 
+def _var_lin(factory, **options):
+    return factory(2, 3, NUM_ROUNDS, norm_bound=1.5, num_groups=2, **_NET, **options)
+
+
 EPISODIC_ALGORITHMS = [
     *((f"ucrl_ave-{name}", lambda make=make: _ucrl_ave(constants=make())) for name, make in PRESETS.items()),
     ("ucrl_ave-lowest", lambda: _ucrl_ave(ties="lowest")),
     ("ucrl_vtr", lambda: jv.ucrl_vtr(2, norm_bound=1.5)),
     ("ucrl_vtr-options", lambda: jv.ucrl_vtr(2, norm_bound=1.5, lam=0.5, beta_scale=0.1, ties="lowest")),
     ("uniform", lambda: jv.uniform()),
+    ("var_lin", lambda: _var_lin(jv.var_lin)),
+    ("var_lin-paper", lambda: _var_lin(jv.var_lin, test="paper", beta_scale=0.01, ties="lowest")),
+    ("var_lin2", lambda: _var_lin(jv.var_lin2)),
+    ("var_lin2-paper", lambda: _var_lin(jv.var_lin2, test="paper", beta_scale=1e-3, num_moments=1)),
 ]
 
 

@@ -115,7 +115,7 @@ def _update(self: NettedBandit, state: NettedState, choice: Choice, x: jax.Array
 
 
 def passes(self: NettedBandit, sums: nets.Sums, points: jax.Array, cell: jax.Array) -> jax.Array:
-    """Which cells ``points [N, d]`` of half-sides ``cell [d]`` may hold a parameter that passes every test: bool [N]."""
+    """Which cells ``points [N, d]`` of half-sides ``cell [d]`` may hold a parameter that passes all tests: bool [N]."""
     bound = _column(self.clip.scale, self.dtype, cell) * self.noise_bound[None]  # l R of each constraint
     root = jnp.sqrt(nets.square_sum(sums, points)) + nets.cell_norm(sums.aaxx, cell)[:, None]
     if self.test == "paper":

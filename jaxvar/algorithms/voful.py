@@ -59,8 +59,8 @@ def voful(
 
     **Set.** With :math:`a_s = \mathrm{clip}(\langle x_s, \mu\rangle, l)`,
     :math:`T = |\sum_s a_s (y_s - \langle x_s, \theta\rangle)|` and
-    :math:`V = \sum_s a_s^2 (y_s - \langle x_s, \theta\rangle)^2`, a parameter with :math:`|\theta| \le B` stays while for
-    every direction :math:`\mu` and every scale :math:`l = 1, 1/2, 1/4, \dots`
+    :math:`V = \sum_s a_s^2 (y_s - \langle x_s, \theta\rangle)^2`, a parameter with :math:`|\theta| \le B` stays while
+    for every direction :math:`\mu` and every scale :math:`l = 1, 1/2, 1/4, \dots`
 
     .. math:: T \le c\, l R \min_\lambda \frac{\psi(\lambda) V / (lR)^2 + \log(2 |G| C / \delta)}{\lambda}
               \quad\text{(tight)}, \qquad T \le c\,(\sqrt{\iota V} + l R \iota) \quad\text{(paper)}
@@ -108,8 +108,8 @@ def voful(
     Deviations:
       The net is coarse where the proof's has spacing ``K^-3``: a union bound over the constraints that are tried is all
       that validity needs. The tight test replaces the printed one, whose constants are reconstructed; it holds with
-      probability 1 - delta in all rounds at once. Directions of the ball of radius 2 with scales ``2^(2-j)`` become unit
-      directions with scales ``2^(1-j)``, the same constraints divided by 2. Rewards are scaled by R.
+      probability 1 - delta in all rounds at once. Directions of the ball of radius 2 with scales ``2^(2-j)`` become
+      unit directions with scales ``2^(1-j)``, the same constraints divided by 2. Rewards are scaled by R.
     """
     num_rounds = checks.parameter("num_rounds", num_rounds)
     if num_scales is None:

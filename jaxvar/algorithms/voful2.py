@@ -87,12 +87,12 @@ def voful2(
       ValueError: for d above 3, with the size that the net would have.
 
     References:
-      Kim, Yang, Jun (2022), Improved regret analysis for variance-adaptive linear bandits and horizon-free linear mixture
-      MDPs.
+      Kim, Yang, Jun (2022), Improved regret analysis for variance-adaptive linear bandits and horizon-free linear
+      mixture MDPs.
 
     Deviations:
-      As for :func:`jaxvar.voful`. Directions of the ball of radius 2 with scales ``2^-l`` become unit directions; those of
-      norm 2, 1 and 1/2 have the scales ``2^(-l-1)``, ``2^-l`` and ``2^(1-l)``, of which 1 is the largest that clips.
+      As for :func:`jaxvar.voful`. Directions of the ball of radius 2 with scales ``2^-l`` become unit directions; those
+      of norm 2, 1 and 1/2 have the scales ``2^(-l-1)``, ``2^-l`` and ``2^(1-l)``, of which 1 is the largest that clips.
     """
     num_rounds = checks.parameter("num_rounds", num_rounds)
     if num_scales is None:
