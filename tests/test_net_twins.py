@@ -25,7 +25,13 @@ FACTORIES = {
     "var_lin2": (jv.var_lin2, run_var_lin2),
 }
 
+QUICK = {"voful", "voful-empty", "voful-space", "voful2", "var_lin", "var_lin2-paper"}
+
 trace = functools.partial(jax.jit, static_argnames=("num_rounds", "num_episodes"))(jv.trace)
+
+
+def some_slow(names: Any) -> list[Any]:
+    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in names]
 
 
 def draws(key: jax.Array, stream: str, num: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -36,9 +42,9 @@ def draws(key: jax.Array, stream: str, num: int, shape: tuple[int, ...], dtype: 
 
 
 def assert_same_nets(ours: Any, twin: Any, num: int) -> None:
-    """Boxes to rounding, cells exactly."""
+    """Boxes to rounding, cells exactly. The twin's sides are differences of coordinates, so their errors are theirs."""
     np.testing.assert_allclose(ours.center[:num], twin.center[:num], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(ours.half[:num], twin.half[:num], rtol=1e-12)
+    np.testing.assert_allclose(ours.half[:num], twin.half[:num], rtol=0, atol=1e-14)
     np.testing.assert_array_equal(ours.alive[:num], twin.alive[:num])
 
 
@@ -69,7 +75,7 @@ BANDITS = {
 }
 
 
-@pytest.mark.parametrize("name", BANDITS)
+@pytest.mark.parametrize("name", some_slow(BANDITS))
 def test_bandits_follow_their_twins(name: str) -> None:
     """A wrong sum, limit, allowance for a cell, zoom or fall-back changes a cell or an arm in some round."""
     case, key = BANDITS[name], jax.random.key(list(BANDITS).index(name))
@@ -141,7 +147,7 @@ EPISODES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EPISODES)
+@pytest.mark.parametrize("name", some_slow(EPISODES))
 def test_episodes_follow_their_twins(name: str) -> None:
     """A wrong moment, variance bound, group, slab or set of kernels changes a cell, a value or a policy."""
     case, key = EPISODES[name], jax.random.key(list(EPISODES).index(name))
