@@ -17,7 +17,7 @@ from jaxvar import testing
 from tests import table
 
 KEY = jax.random.key(7)
-QUICK_ALGORITHMS = {"oful-data_free", "save-widest", "uniform", "voful"}
+QUICK_ALGORITHMS = {"oful-data_free", "save-widest", "uniform"}
 QUICK_ENVIRONMENTS = {"hypercube", "linear-clipped_gaussian", "linear-sphere-fixed"}
 
 
