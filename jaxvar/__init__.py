@@ -3,7 +3,7 @@
 The ten lines to start from are in the README; ``help`` of each name has its equations, shapes and references.
 """
 
-from jaxvar import constants, planning, random, ridge, status, testing
+from jaxvar import constants, nets, planning, random, ridge, status, testing
 from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.confidence_ball import confidence_ball
@@ -20,6 +20,10 @@ from jaxvar.algorithms.ucrl_wvtr import ucrl_wvtr
 from jaxvar.algorithms.uniform import uniform
 from jaxvar.algorithms.weighted_oful import weighted_oful
 from jaxvar.algorithms.weighted_oful_plus import weighted_oful_plus
+from jaxvar.algorithms.var_lin import var_lin
+from jaxvar.algorithms.var_lin2 import var_lin2
+from jaxvar.algorithms.voful import voful
+from jaxvar.algorithms.voful2 import voful2
 from jaxvar.cpu import tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.deep_tree import deep_tree
@@ -68,6 +72,7 @@ __all__ = [
     "linear_spaced",
     "log_spaced",
     "mixture_mdp",
+    "nets",
     "noise",
     "oful",
     "planning",
@@ -93,4 +98,8 @@ __all__ = [
     "uniform",
     "weighted_oful",
     "weighted_oful_plus",
+    "var_lin",
+    "var_lin2",
+    "voful",
+    "voful2",
 ]

@@ -6,12 +6,14 @@ CAPACITY = 1  # a layer deeper than those stored was asked for
 NONFINITE = 2  # a reward, a mean or an estimate was NaN or infinite
 INDEFINITE = 4  # the inverse of a design matrix lost its positive definiteness
 MODEL = 8  # a Markov decision process is none: rows that are no distributions, or a path with too much reward
+EMPTY = 16  # no parameter of a net fits all observations
 
 _MEANING = {
     CAPACITY: "a layer deeper than the stored capacity was needed",
     NONFINITE: "a NaN or an infinite number appeared",
     INDEFINITE: "an inverse design matrix lost its positive definiteness",
     MODEL: "the model's transition rows or first states are not distributions, or a path collects more reward than 1",
+    EMPTY: "no parameter of the net fits all observations: the confidence set became empty, and the last one was kept",
 }
 
 

@@ -15,6 +15,9 @@ def _save(**options):
     return jv.save(DIM, NUM_ROUNDS, capacity=2, **options)
 
 
+_NET = {"cells": 4, "num_directions": 3, "num_scales": 2, "every": 1}
+
+
 ALGORITHMS = [
     *((f"save-{rule}", lambda rule=rule: _save(explore=rule)) for rule in EXPLORE),
     *((f"save-{name}", lambda make=make: _save(constants=make())) for name, make in PRESETS.items()),
@@ -47,6 +50,10 @@ ALGORITHMS = [
     ("weighted_oful_plus", lambda: jv.weighted_oful_plus(DIM, NUM_ROUNDS)),
     ("weighted_oful_plus-fixed-arms", lambda: jv.weighted_oful_plus(DIM, NUM_ROUNDS).with_fixed_arms(FIXED_ARMS)),
     ("weighted_oful_plus-given", lambda: jv.weighted_oful_plus(DIM, NUM_ROUNDS, alpha=0.1, gamma=0.0, lam=1.0)),
+    ("voful", lambda: jv.voful(DIM, NUM_ROUNDS, **_NET)),
+    ("voful-paper", lambda: jv.voful(DIM, NUM_ROUNDS, test="paper", beta_scale=0.01, ties="lowest", **_NET)),
+    ("voful2", lambda: jv.voful2(DIM, NUM_ROUNDS, **_NET)),
+    ("voful2-paper", lambda: jv.voful2(DIM, NUM_ROUNDS, test="paper", beta_scale=1e-3, ties="lowest", **_NET)),
 ]
 
 FAMILIES = {
@@ -108,6 +115,10 @@ def _ucrl_ave(**options):
     return jv.ucrl_ave(2, 3, NUM_ROUNDS, norm_bound=1.5, capacity=2, **options)
 
 
+def _var_lin(factory, **options):
+    return factory(2, 3, NUM_ROUNDS, norm_bound=1.5, num_groups=2, **_NET, **options)
+
+
 EPISODIC_ALGORITHMS = [
     ("hf_ucrl_vtr_plus", lambda: jv.hf_ucrl_vtr_plus(2, 3, NUM_ROUNDS, norm_bound=1.5, num_moments=3)),
     (
@@ -127,6 +138,10 @@ EPISODIC_ALGORITHMS = [
     ),
     ("ucrl_vtr-options", lambda: jv.ucrl_vtr(2, norm_bound=1.5, lam=0.5, beta_scale=0.1, ties="lowest")),
     ("uniform", lambda: jv.uniform()),
+    ("var_lin", lambda: _var_lin(jv.var_lin)),
+    ("var_lin-paper", lambda: _var_lin(jv.var_lin, test="paper", beta_scale=0.01, ties="lowest")),
+    ("var_lin2", lambda: _var_lin(jv.var_lin2)),
+    ("var_lin2-paper", lambda: _var_lin(jv.var_lin2, test="paper", beta_scale=1e-3, num_moments=1)),
 ]
 
 

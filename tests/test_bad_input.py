@@ -103,6 +103,25 @@ FACTORIES = [
         "num_moments": [*NOT_COUNT, None, 65], "sigma_min": NOT_POSITIVE, "gamma": NEGATIVE,
         "value_bound": NOT_POSITIVE, "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
     }),
+    *(
+        (name, lambda make=make, **k: make(**{"dim": 2, "num_rounds": 100, **k}), {
+            "dim": [*NOT_COUNT, None, 4], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
+            "theta_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "test": NOT_CHOICE, "beta_scale": NEGATIVE,
+            "cells": [*NOT_COUNT, 1], "num_directions": NOT_COUNT, "num_scales": NOT_COUNT, "every": [*NOT_COUNT, None],
+            "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
+        })
+        for name, make in (("voful", jv.voful), ("voful2", jv.voful2))
+    ),
+    *(
+        (name, lambda make=make, **k: make(**{"dim": 2, "horizon": 3, "num_episodes": 100, **k}), {
+            "dim": [*NOT_COUNT, None, 4], "horizon": [*NOT_COUNT, None], "num_episodes": [0, -5, *BAD_NUMBER],
+            "norm_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "test": NOT_CHOICE, "beta_scale": NEGATIVE,
+            "num_moments": [*NOT_COUNT, None], "num_groups": [*NOT_COUNT, None], "cells": [*NOT_COUNT, 1],
+            "num_directions": NOT_COUNT, "num_scales": NOT_COUNT, "every": [*NOT_COUNT, None], "ties": NOT_CHOICE,
+            "tie_tolerance": without(NEGATIVE, None),
+        })
+        for name, make in (("var_lin", jv.var_lin), ("var_lin2", jv.var_lin2))
+    ),
     ("linear_bandit", lambda **k: jv.linear_bandit(**{"dim": 2, "num_arms": 3, **k}), {
         "dim": [*NOT_COUNT, None], "num_arms": [*NOT_COUNT, None], "noise": [0.1, "two_point"],
         "arms": [*BAD_ARMS, "nonsense", 3, [[2.0, 0.0]] * 3, np.zeros((4, 2))], "norm_bound": NOT_POSITIVE,

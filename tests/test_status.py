@@ -143,5 +143,6 @@ def test_describe():
     assert "capacity" in jv.status.describe(jv.status.CAPACITY)
     assert "NaN" in jv.status.describe(jv.status.NONFINITE)
     assert "definite" in jv.status.describe(jv.status.INDEFINITE)
+    assert "empty" in jv.status.describe(jv.status.EMPTY)
     assert jv.status.describe(jv.status.CAPACITY | jv.status.NONFINITE).count(";") == 1
     assert jv.status.describe(64) == "unknown status bits 64"
