@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import jax
 import tyro
@@ -19,8 +20,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; returns its exit code (2 for bad usage)."""
     tune_cpu()
     jax.config.update("jax_enable_x64", True)
-    commands = {"bench": _bench, "kernels": _kernels, "version": _version}
-    return int(tyro.extras.subcommand_cli_from_dict(commands, args=argv, prog="jaxvar"))
+    commands: dict[str, Callable[..., int]] = {"bench": _bench, "kernels": _kernels, "version": _version}
+    return tyro.extras.subcommand_cli_from_dict(commands, args=argv, prog="jaxvar")
 
 
 def _bench(options: tyro.conf.OmitArgPrefixes[Bench] = _DEFAULT_BENCH) -> int:

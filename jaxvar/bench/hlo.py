@@ -25,8 +25,19 @@ COLLECTIVES = (
 )
 # What launches nothing: names and groups of values, control flow (what it calls is counted), ends of what has started.
 _FREE = frozenset(
-    "parameter constant tuple get-tuple-element bitcast after-all add-dependency opt-barrier domain call while "
-    "conditional async-start async-update".split()
+    {
+        *(
+            "parameter",
+            "constant",
+            "tuple",
+            "get-tuple-element",
+            "bitcast",
+            "after-all",
+            "add-dependency",
+            "opt-barrier",
+        ),
+        *("domain", "call", "while", "conditional", "async-start", "async-update"),
+    }
 )
 _FREE_TARGETS = frozenset({"AllocateBuffer", "AssumeGatherIndicesInBound", "Sharding"})  # custom calls that are no code
 _BYTES = {"pred": 1, "token": 0, "opaque": 0, "bf16": 2, "c64": 8, "c128": 16}

@@ -4,8 +4,8 @@ Nothing is run and no accelerator is needed, so nothing here is a time. A round 
 
 - **launches**: each kernel takes at least some time to start, whatever the number of seeds;
 - **memory**: what a seed carries must be read and written once per round, and what it only looks at (the arms, where
-  they are fixed) read once. Arms drawn in the round need not leave the chip and count nothing. What fits into the chip's
-  cache may never be moved: then memory gives no bound.
+  they are fixed) read once. Arms drawn in the round need not leave the chip and count nothing. What fits into the
+  chip's cache may never be moved: then memory gives no bound.
 
 Speeds that follow are upper bounds, and say so.
 """
@@ -212,10 +212,10 @@ def _heading(options: Kernels, device: Device) -> str:
         f"{options.precision}\n"
         f"bandits: d={options.dim}, {options.arms} arms, K={options.rounds}; episodes: S={options.states}, "
         f"A={options.actions}, d={options.features}, H={options.horizon}, K={options.episodes}\n"
-        "Per round (ucrl_ave: per episode) of all seeds. Nothing was run: speeds are upper bounds, not measurements, in\n"
-        "million seed-rounds (seed-episodes) per second. must move: state read and written once, fixed arms read once,\n"
-        "arms drawn in the round not counted; 'in cache' where the state fits on the chip. moves: what the kernels, each\n"
-        "for itself, read and write.\n"
+        "Per round (ucrl_ave: per episode) of all seeds. Nothing was run: speeds are upper bounds, not measurements,\n"
+        "in million seed-rounds (seed-episodes) per second. must move: state read and written once, fixed arms read\n"
+        "once, arms drawn in the round not counted; 'in cache' where all of it fits on the chip. moves: what the\n"
+        "kernels, each for itself, read and write.\n"
     )
 
 

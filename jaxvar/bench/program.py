@@ -141,7 +141,9 @@ def equations(jaxpr: Any, length: int) -> int:
 
     A measure of the traced program: it hardly changes with the version of the compiler.
     """
-    bodies = [e.params["jaxpr"].jaxpr for e in _walk(jaxpr) if e.primitive.name == "scan" and e.params["length"] == length]
+    bodies = [
+        e.params["jaxpr"].jaxpr for e in _walk(jaxpr) if e.primitive.name == "scan" and e.params["length"] == length
+    ]
     if not bodies:
         raise ValueError(f"the program must have a scan of length {length}, got none")
     return max(sum(1 for _ in _walk(body)) for body in bodies)
