@@ -208,7 +208,6 @@ def test_float64_is_found():
     def step(x):
         return (x.astype("float64") / 3).astype("float32")
 
-    program = jax.jit(lambda x: jax.lax.scan(lambda c, _: (step(c), None), x, None, length=11)[0])
     for inside in (step, lambda x: x / 3):
         program = jax.jit(lambda x, f=inside: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=11)[0])
         text = program.lower(jax.ShapeDtypeStruct((8,), jnp.float32)).compile().as_text()
@@ -307,6 +306,7 @@ def test_the_command_prints_a_line_per_program(capsys):
     assert printed.count("oful fixed") == 2 and printed.count("oful fresh") == 2
     assert "UPPER BOUND" in printed and "not measurements" in printed and "no float64 operation" in printed
     assert "oful.py" in printed  # where kernels come from
+    assert printed.count("in cache") == 1  # in the heading: of a CPU's memory nothing is said
     assert kernels(Kernels(algorithms=("sarsa",))) == 2
 
 

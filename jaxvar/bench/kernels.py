@@ -169,7 +169,7 @@ def _table(options: Kernels, device: Device, chip: jax.Device) -> int:
         for seeds in options.seeds:
             compiled = traced(algorithm, environment, seeds, turns, chip).lower().compile()
             found, program, loop = cost(compiled, turns)
-            print(_row(label, seeds, found, bounds(found, device, seeds)), flush=True)
+            print(_row(label, seeds, found, bounds(found, device, seeds), device), flush=True)
             said = complaints(found, device, options.precision)
             failed = failed or bool(said)
             for line in said:
@@ -219,9 +219,10 @@ def _heading(options: Kernels, device: Device) -> str:
     )
 
 
-def _row(label: str, seeds: int, found: Cost, bound: Bounds) -> str:
+def _row(label: str, seeds: int, found: Cost, bound: Bounds, device: Device) -> str:
     sizes = f"{found.scratch / 1e6:10.1f}{found.state / 1e6:9.1f}{found.must_move / seeds:11,.0f}"
-    memory = "in cache" if bound.memory is None else f"{bound.memory / 1e6:,.0f}"
+    unbound = "-" if device.bandwidth is None else "in cache"
+    memory = unbound if bound.memory is None else f"{bound.memory / 1e6:,.0f}"
     launches = "-" if bound.launches is None else f"{bound.launches / 1e6:,.0f}"
     return (
         f"{label:16}{seeds:9,}{found.launches:9g}{found.host_trips:7g}{sizes}{found.moved / seeds:9,.0f}"
