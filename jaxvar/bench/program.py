@@ -47,14 +47,14 @@ def devices() -> dict[str, Device]:
 
 
 class MissingCompiler(RuntimeError):
-    """The compiler for a device is not installed."""
+    """The compiler for a device is not installed, or does not start."""
 
 
 def target(device: Device) -> jax.Device:
     """A JAX device to compile for.
 
     Raises:
-      MissingCompiler: if its plugin is not installed.
+      MissingCompiler: if its plugin is not installed or does not start.
     """
     if device.platform == "cpu":
         return jax.local_devices(backend="cpu")[0]
@@ -74,7 +74,7 @@ def target(device: Device) -> jax.Device:
     except (RuntimeError, ValueError, NotImplementedError, ImportError) as error:
         extra = {"cuda": "cuda12", "tpu": "tpu"}[device.platform]
         raise MissingCompiler(
-            f"the compiler for {device.name} is not installed: pip install 'jaxvar[{extra}]' ({error})"
+            f"no compiler for {device.name}; where it is not installed, pip install 'jaxvar[{extra}]' ({error})"
         ) from error
     return found.devices[0]
 
