@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import jax
 import tyro
 
+from jaxvar.bench.kernels import Kernels, kernels
 from jaxvar.bench.report import Bench, bench
 from jaxvar.cpu import tune_cpu
 
 _DEFAULT_BENCH = Bench()
+_DEFAULT_KERNELS = Kernels()
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; returns its exit code (2 for bad usage)."""
     tune_cpu()
     jax.config.update("jax_enable_x64", True)
-    options = tyro.extras.subcommand_cli_from_dict({"bench": _bench, "version": _version}, args=argv, prog="jaxvar")
-    return int(options)
+    commands: dict[str, Callable[..., int]] = {"bench": _bench, "kernels": _kernels, "version": _version}
+    return tyro.extras.subcommand_cli_from_dict(commands, args=argv, prog="jaxvar")
 
 
 def _bench(options: tyro.conf.OmitArgPrefixes[Bench] = _DEFAULT_BENCH) -> int:
     """Print time and memory per seed-round beside NumPy and Numba programs of the same algorithms."""
     return bench(options)
+
+
+def _kernels(options: tyro.conf.OmitArgPrefixes[Kernels] = _DEFAULT_KERNELS) -> int:
+    """Print kernels per round and memory of the programs compiled for an accelerator, which need not be there."""
+    jax.config.update("jax_platforms", "cpu")  # a compiler's plugin would else look for its hardware, and complain
+    return kernels(options)
 
 
 def _version() -> int:

@@ -1,0 +1,436 @@
+"""Reading compiled programs: what one turn of a loop launches, moves and asks of the host.
+
+XLA prints an optimised program as text: computations, each a list of instructions ``%name = shape opcode(operands),
+attributes``. On an accelerator every instruction outside of a fusion is a kernel (or a copy), launched on its own, but
+for those that only name or group values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+COLLECTIVES = (
+    "all-gather",
+    "all-reduce",
+    "all-to-all",
+    "collective-broadcast",
+    "collective-permute",
+    "ragged-all-to-all",
+    "recv",
+    "reduce-scatter",
+    "send",
+)
+# What launches nothing: names and groups of values, control flow (what it calls is counted), ends of what has started.
+_FREE = frozenset(
+    {
+        *(
+            "parameter",
+            "constant",
+            "tuple",
+            "get-tuple-element",
+            "bitcast",
+            "after-all",
+            "add-dependency",
+            "opt-barrier",
+        ),
+        *("domain", "call", "while", "conditional", "async-start", "async-update"),
+    }
+)
+_FREE_TARGETS = frozenset({"AllocateBuffer", "AssumeGatherIndicesInBound", "Sharding"})  # custom calls that are no code
+_BYTES = {"pred": 1, "token": 0, "opaque": 0, "bf16": 2, "c64": 8, "c128": 16}
+
+_HEADER = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
+_INSTRUCTION = re.compile(r"\s+(ROOT )?%?([\w.\-]+) = (.*)$")
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,<=]*)\]")
+
+
+class Instruction(NamedTuple):
+    """One line of a computation."""
+
+    name: str
+    shape: str
+    opcode: str
+    operands: tuple[str, ...]  # names; of a constant its value, of a parameter its number
+    attributes: str
+
+    def calls(self, attribute: str) -> tuple[str, ...]:
+        """Names of the computations in an attribute such as ``body=%b`` or ``branch_computations={%t, %f}``."""
+        found = re.search(rf"\b{attribute}=(\{{[^}}]*\}}|%?[\w.\-]+)", self.attributes)
+        return tuple(re.findall(r"[\w.\-]+", found[1])) if found else ()
+
+    @property
+    def source(self) -> str:
+        """Where in the traced program it comes from."""
+        found = re.search(r'op_name="([^"]*)"', self.attributes)
+        return found[1] if found else ""
+
+    @property
+    def target(self) -> str:
+        """What a custom call calls."""
+        found = re.search(r'custom_call_target="([^"]*)"', self.attributes)
+        return found[1] if found else ""
+
+
+class Computation(NamedTuple):
+    """Instructions by name, in order; the last one is not always the root."""
+
+    instructions: dict[str, Instruction]
+    root: str
+
+
+class Turn(NamedTuple):
+    """One turn of a loop, without the loops inside of it."""
+
+    kernels: tuple[Instruction, ...]
+    loops: tuple[Loop, ...]
+    branches: int  # conditionals: like a loop whose turns depend on data, each asks the host which way to go
+
+    @property
+    def launches(self) -> int:
+        """Kernels of one turn with all turns of the loops inside; a loop of unknown length counts once."""
+        return len(self.kernels) + sum((loop.trips or 1) * loop.turn.launches for loop in self.loops)
+
+    @property
+    def host_trips(self) -> int:
+        """How often the host must wait for a number, at least: loops of unknown length and branches."""
+        inside = sum((loop.trips or 1) * loop.turn.host_trips + (loop.trips is None) for loop in self.loops)
+        return self.branches + inside
+
+
+class Loop(NamedTuple):
+    """A ``while`` of the program."""
+
+    instruction: Instruction
+    trips: int | None
+    turn: Turn
+
+
+class Program:
+    """A compiled program."""
+
+    def __init__(self, text: str) -> None:
+        self.computations: dict[str, Computation] = {}
+        self.entry = ""
+        self._tables = _source_tables(text)
+        instructions: dict[str, Instruction] = {}
+        for line in text.splitlines():
+            header = None if line.startswith((" ", "}")) else _HEADER.match(line)
+            if header:
+                instructions, name = {}, header[2]
+                self.computations[name] = Computation(instructions, "")
+                self.entry = name if header[1] else self.entry
+                continue
+            found = _INSTRUCTION.match(line)
+            if found and self.computations:
+                instructions[found[2]] = _instruction(found[2], found[3])
+                if found[1]:
+                    self.computations[name] = Computation(instructions, found[2])
+        if not self.entry:
+            raise ValueError("text must be an HLO module with an ENTRY computation, got none")
+
+    def where(self, i: Instruction) -> str:
+        """File, line and function of the source that an instruction comes from; empty where the text does not say."""
+        found = re.search(r"stack_frame_id=(\d+)", i.attributes)
+        if not found or not self._tables:
+            return ""
+        frame = self._tables["StackFrames"][int(found[1])]
+        place = self._tables["FileLocations"][_field(frame, "file_location_id")]
+        file = self._tables["FileNames"][_field(place, "file_name_id")].strip('"').rsplit("/", 1)[-1]
+        function = self._tables["FunctionNames"][_field(place, "function_name_id")].strip('"').rsplit(".", 1)[-1]
+        return f"{file}:{_field(place, 'line')} {function}"
+
+    def all(self) -> Iterator[Instruction]:
+        """Every instruction, those inside of fusions included."""
+        for computation in self.computations.values():
+            yield from computation.instructions.values()
+
+    def size(self, computation: str) -> int:
+        """Instructions of a computation and of all that it calls, loops and fusions included."""
+        seen, waiting = set(), [computation]
+        while waiting:
+            name = waiting.pop()
+            if name in seen or name not in self.computations:
+                continue
+            seen.add(name)
+            for i in self.computations[name].instructions.values():
+                for attribute in ("calls", "to_apply", "body", "condition", "branch_computations"):
+                    waiting.extend(i.calls(attribute))
+        return sum(len(self.computations[name].instructions) for name in seen)
+
+    def trips(self, loop: Instruction, home: Computation) -> int | None:
+        """Turns of the ``while`` instruction ``loop`` of ``home``; None where they depend on data.
+
+        The compilers for CPUs and GPUs write them down; that for TPUs does not, and a counter is then looked for: a
+        number that starts at a constant, grows by a constant in each turn and is compared with a constant.
+        """
+        found = _TRIPS.search(loop.attributes)
+        if found:
+            return int(found[1])
+        condition, body = (self.computations[loop.calls(name)[0]] for name in ("condition", "body"))
+        test = condition.instructions[condition.root]
+        if test.opcode != "compare" or "direction=LT" not in test.attributes:
+            return None
+        counter, limit = (condition.instructions[o] for o in test.operands)
+        index = _index(counter)
+        carried, start = body.instructions[body.root], home.instructions[loop.operands[0]]
+        if counter.opcode != "get-tuple-element" or carried.opcode != "tuple" or start.opcode != "tuple":
+            return None
+        first, new = _origin(home, start.operands[index]), _origin(body, carried.operands[index])
+        if new.opcode != "add":
+            return None
+        terms = [_origin(body, o) for o in new.operands]
+        own = [t for t in terms if t.opcode == "get-tuple-element" and _index(t) == index]
+        steps = [_number(t) for t in terms if t.opcode == "constant"]
+        begin, end = _number(first), _number(limit)
+        if not own or not steps or begin is None or end is None or not steps[0]:
+            return None
+        return max(-(-(end - begin) // steps[0]), 0)
+
+    def turn(self, computation: str) -> Turn:
+        """What running ``computation`` once launches."""
+        kernels: list[Instruction] = []
+        loops: list[Loop] = []
+        branches = 0
+        home = self.computations[computation]
+        for i in home.instructions.values():
+            if i.opcode == "while":
+                trips, turn = self.trips(i, home), self.turn(i.calls("body")[0])
+                if trips is None:  # the condition runs on the device too
+                    turn = _both(turn, self.turn(i.calls("condition")[0]))
+                loops.append(Loop(i, trips, turn))
+            elif i.opcode == "conditional":
+                names = i.calls("branch_computations") or i.calls("true_computation") + i.calls("false_computation")
+                longest = max((self.turn(name) for name in names), key=lambda t: t.launches)
+                kernels += longest.kernels
+                loops += longest.loops
+                branches += 1 + longest.branches
+            elif i.opcode in ("call", "async-start"):
+                inner = self.turn((i.calls("to_apply") or i.calls("calls"))[0])
+                kernels += inner.kernels
+                loops += inner.loops
+                branches += inner.branches
+            elif _launches(i):
+                kernels.append(i)
+        return Turn(tuple(kernels), tuple(loops), branches)
+
+    def scan(self, length: int) -> Loop:
+        """The loop over ``length`` rounds: of several such loops the one that launches most."""
+        found = [loop for loop in _nested(self.turn(self.entry)) if loop.trips == length]
+        if not found:
+            raise ValueError(f"the program must have a loop of {length} turns, got none")
+        return max(found, key=lambda loop: loop.turn.launches)
+
+    def carried(self, loop: Loop) -> tuple[int, int]:
+        """Bytes that a turn changes, and bytes that it only reads, of what the loop carries.
+
+        Of an array that is changed in one slice only, such as a store of records, that slice counts.
+        """
+        body = self.computations[loop.instruction.calls("body")[0]]
+        root = body.instructions[body.root]
+        shapes = _elements(loop.instruction.shape)
+        changed, read = 0, 0
+        for index, shape in enumerate(shapes):
+            producer = _origin(body, root.operands[index]) if root.opcode == "tuple" else root
+            if producer.opcode == "get-tuple-element" and _index(producer) == index:
+                source = body.instructions[producer.operands[0]]
+                if source.opcode == "parameter":
+                    read += nbytes(shape)
+                    continue
+            written = self._written(body, producer)
+            changed += min(written, nbytes(shape))
+        return changed, read
+
+    def moved(self, turn: Turn) -> int:
+        """Bytes that the kernels of a turn read and write, each kernel for itself, with all turns of inner loops."""
+        own = sum(self.traffic(i) for i in turn.kernels)
+        return own + sum((loop.trips or 1) * self.moved(loop.turn) for loop in turn.loops)
+
+    def _home(self, instruction: Instruction) -> Computation:
+        return next(c for c in self.computations.values() if c.instructions.get(instruction.name) is instruction)
+
+    def traffic(self, kernel: Instruction) -> int:
+        """Bytes that one kernel reads and writes."""
+        home = self._home(kernel)
+        fused = self._fused(kernel)
+        if fused is None:
+            if kernel.opcode in ("dynamic-slice", "slice", "gather"):
+                return 2 * nbytes(kernel.shape)
+            if kernel.opcode == "dynamic-update-slice":
+                return 2 * nbytes(home.instructions[kernel.operands[1]].shape)
+            return nbytes(kernel.shape) + sum(nbytes(home.instructions[o].shape) for o in kernel.operands)
+        return self._read(fused) + self._outputs(fused, fused.instructions[fused.root])
+
+    def _fused(self, kernel: Instruction) -> Computation | None:
+        names = kernel.calls("calls") if kernel.opcode == "fusion" else ()
+        return self.computations[names[0]] if names else None
+
+    def _read(self, fused: Computation) -> int:
+        """Bytes that a fusion reads: of a parameter that is only sliced the slices, of one only updated nothing."""
+        total = 0
+        for parameter in fused.instructions.values():
+            if parameter.opcode != "parameter":
+                continue
+            names, parts, whole = {parameter.name}, 0, False
+            for i in fused.instructions.values():
+                if not names.intersection(i.operands):
+                    continue
+                if i.opcode == "bitcast":
+                    names.add(i.name)
+                elif i.opcode in ("dynamic-slice", "slice", "gather") and i.operands[0] in names:
+                    parts += nbytes(i.shape)
+                elif i.opcode == "dynamic-update-slice" and names.intersection(i.operands) == {i.operands[0]}:
+                    continue
+                else:
+                    whole = True
+            total += nbytes(parameter.shape) if whole else min(parts, nbytes(parameter.shape))
+        return total
+
+    def _outputs(self, home: Computation, root: Instruction) -> int:
+        if root.opcode == "tuple":
+            return sum(self._outputs(home, home.instructions[o]) for o in root.operands)
+        while root.opcode == "bitcast":
+            root = home.instructions[root.operands[0]]
+        if root.opcode == "dynamic-update-slice":
+            return nbytes(home.instructions[root.operands[1]].shape)
+        return nbytes(root.shape)
+
+    def _written(self, home: Computation, producer: Instruction) -> int:
+        """Bytes of ``producer`` that are new."""
+        element = None
+        if producer.opcode == "get-tuple-element":
+            element, producer = _index(producer), home.instructions[producer.operands[0]]
+        fused = self._fused(producer)
+        if fused is None:
+            if element is not None:
+                return nbytes(_elements(producer.shape)[element])
+            return self._outputs(home, producer) if producer.opcode != "tuple" else nbytes(producer.shape)
+        root = fused.instructions[fused.root]
+        if element is not None and root.opcode == "tuple":
+            root = fused.instructions[root.operands[element]]
+        return self._outputs(fused, root)
+
+
+def nbytes(shape: str) -> int:
+    """Bytes of a shape such as ``f32[20,10]{1,0}``, or of all elements of a tuple."""
+    total = 0
+    for kind, sizes in _ARRAY.findall(shape):
+        number = 1
+        for size in re.findall(r"\d+", sizes):
+            number *= int(size)
+        bits = re.match(r"[a-z]+(\d+)", kind)
+        total += number * (_BYTES[kind] if kind in _BYTES else max(int(bits[1]) // 8, 1) if bits else 0)
+    return total
+
+
+def wide_floats(program: Program) -> list[Instruction]:
+    """Instructions in float64 (or of complex numbers made of it)."""
+    return [i for i in program.all() if re.search(r"\b(f64|c128)\[", i.shape)]
+
+
+def collectives(program: Program) -> list[Instruction]:
+    """Instructions with which devices communicate."""
+    return [i for i in program.all() if i.opcode.removesuffix("-start") in COLLECTIVES]
+
+
+def custom_calls(program: Program) -> dict[str, int]:
+    """What the program calls that XLA did not compile, and in how many places."""
+    targets = (i.target for i in program.all() if i.opcode == "custom-call")
+    return dict(Counter(t for t in targets if t not in _FREE_TARGETS))
+
+
+def _nested(turn: Turn) -> Iterator[Loop]:
+    for loop in turn.loops:
+        yield loop
+        yield from _nested(loop.turn)
+
+
+def _both(one: Turn, other: Turn) -> Turn:
+    return Turn(one.kernels + other.kernels, one.loops + other.loops, one.branches + other.branches)
+
+
+def _launches(i: Instruction) -> bool:
+    if i.opcode in _FREE or i.opcode.endswith("-done"):
+        return False
+    return i.opcode != "custom-call" or i.target not in _FREE_TARGETS
+
+
+def _instruction(name: str, rest: str) -> Instruction:
+    """Of ``shape opcode(operands), attributes``."""
+    end = _closing(rest, 0) + 1 if rest.startswith("(") else rest.index(" ")
+    shape, rest = rest[:end], rest[end:].lstrip()
+    opening = rest.index("(")
+    closing = _closing(rest, opening)
+    opcode, inside = rest[:opening], rest[opening + 1 : closing]
+    operands = (inside,) if opcode in ("constant", "parameter") else tuple(_operands(inside))
+    return Instruction(name, shape, opcode, operands, rest[closing + 1 :])
+
+
+def _operands(inside: str) -> Iterator[str]:
+    """Names among the operands, which may come with their shapes."""
+    for part in _elements(f"({inside})"):
+        words = part.split()
+        if words:
+            yield words[-1].lstrip("%")
+
+
+def _elements(shape: str) -> list[str]:
+    """The parts of a tuple's shape; a list of one for an array."""
+    shape = re.sub(r"/\*.*?\*/", "", shape)
+    if not shape.startswith("("):
+        return [shape]
+    parts, depth, start = [], 0, 1
+    for at, c in enumerate(shape):
+        depth += (c in "([{") - (c in ")]}")
+        if (c == "," and depth == 1) or (depth == 0 and at > start):
+            parts.append(shape[start:at].strip())
+            start = at + 1
+    return parts
+
+
+def _closing(text: str, opening: int) -> int:
+    """Where the bracket at ``opening`` is closed."""
+    depth = 0
+    for at in range(opening, len(text)):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if depth == 0:
+            return at
+    raise ValueError(f"unbalanced brackets in {text[:80]!r}")
+
+
+def _index(i: Instruction) -> int:
+    found = re.search(r"index=(\d+)", i.attributes)
+    return int(found[1]) if found else -1
+
+
+def _origin(home: Computation, name: str) -> Instruction:
+    """The instruction of ``home`` that ``name`` stands for, copies left aside."""
+    i = home.instructions[name]
+    while i.opcode in ("bitcast", "copy"):
+        i = home.instructions[i.operands[0]]
+    return i
+
+
+def _number(i: Instruction) -> int | None:
+    is_number = i.opcode == "constant" and re.fullmatch(r"-?\d+", i.operands[0])
+    return int(i.operands[0]) if is_number else None
+
+
+def _source_tables(text: str) -> dict[str, dict[int, str]]:
+    """The tables of files, functions, places and frames that precede the computations."""
+    tables: dict[str, dict[int, str]] = {}
+    for name in ("FileNames", "FunctionNames", "FileLocations", "StackFrames"):
+        found = re.search(rf"^{name}\n((?:\d+ .*\n)+)", text, flags=re.MULTILINE)
+        if not found:
+            return {}
+        rows = (line.split(" ", 1) for line in found[1].splitlines())
+        tables[name] = {int(number): rest for number, rest in rows}
+    return tables
+
+
+def _field(entry: str, name: str) -> int:
+    found = re.search(rf"\b{name}=(\d+)", entry)
+    return int(found[1]) if found else 0
