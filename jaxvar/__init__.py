@@ -6,12 +6,18 @@ The ten lines to start from are in the README; ``help`` of each name has its equ
 from jaxvar import constants, planning, random, ridge, status, testing
 from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
+from jaxvar.algorithms.fgts_va import fgts_va
 from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step
+from jaxvar.algorithms.lin_ts import lin_ts
+from jaxvar.algorithms.lin_vdts import lin_vdts
+from jaxvar.algorithms.lofav import lofav
+from jaxvar.algorithms.losan import losan
 from jaxvar.algorithms.oful import greedy, oful
 from jaxvar.algorithms.save import save
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
 from jaxvar.algorithms.ucrl_vtr import ucrl_vtr
 from jaxvar.algorithms.uniform import uniform
+from jaxvar.algorithms.weighted_lin_ts import weighted_lin_ts
 from jaxvar.cpu import tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.deep_tree import deep_tree
@@ -48,14 +54,19 @@ __all__ = [
     "constants",
     "deep_tree",
     "explicit_mdp",
+    "fgts_va",
     "graded_mdp",
     "greedy",
     "horizon_dependent_mdp",
     "horizon_free_mdp",
     "hypercube_bandit",
+    "lin_ts",
+    "lin_vdts",
     "linear_bandit",
     "linear_spaced",
+    "lofav",
     "log_spaced",
+    "losan",
     "mixture_mdp",
     "noise",
     "oful",
@@ -77,4 +88,5 @@ __all__ = [
     "ucrl_ave",
     "ucrl_vtr",
     "uniform",
+    "weighted_lin_ts",
 ]

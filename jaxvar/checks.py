@@ -121,6 +121,7 @@ _RANGES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("value_bound", "gap"), _ABOVE_ZERO),
     **dict.fromkeys(("concentration", "weight_concentration"), _NORMAL_FLOAT32),
     **dict.fromkeys(("beta_scale", "tie_tolerance", "fixed_radius", "std", "low", "high", "power"), _NOT_NEGATIVE),
+    **dict.fromkeys(("feel_good", "std_floor"), _NOT_NEGATIVE),
     "delta": {"low": 0.0, "high": 1.0, "low_open": True, "high_open": True},
     **dict.fromkeys(("prob_high", "mix"), _SHARE),
     **dict.fromkeys(("num_rounds", "num_episodes"), _AT_LEAST_ONE),

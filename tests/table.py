@@ -30,8 +30,21 @@ ALGORITHMS = [
     ("oful-determinant", lambda: jv.oful(DIM)),
     ("oful-data_free", lambda: jv.oful(DIM, radius="data_free")),
     ("oful-fixed-arms", lambda: jv.oful(DIM).with_fixed_arms(FIXED_ARMS)),
+    ("fgts_va", lambda: jv.fgts_va(DIM, NUM_ROUNDS)),
+    ("fgts_va-options", lambda: jv.fgts_va(DIM, NUM_ROUNDS, feel_good=0.0, num_proposals=4, ties="lowest")),
     ("greedy", lambda: jv.greedy(DIM)),
+    *(
+        (f"lin_ts-{scale}", lambda scale=scale: jv.lin_ts(DIM, NUM_ROUNDS, scale=scale))
+        for scale in ("abeille_lazaric", "agrawal_goyal", "bayes")
+    ),
+    ("lin_vdts", lambda: jv.lin_vdts(DIM, NUM_ROUNDS, capacity=2)),
+    ("lin_vdts-fixed-arms", lambda: jv.lin_vdts(DIM, NUM_ROUNDS, capacity=2).with_fixed_arms(FIXED_ARMS)),
+    ("lofav", lambda: jv.lofav(DIM, NUM_ROUNDS)),
+    ("lofav-fixed-arms", lambda: jv.lofav(DIM, NUM_ROUNDS).with_fixed_arms(FIXED_ARMS)),
+    ("losan", lambda: jv.losan(DIM)),
+    ("losan-fixed-arms", lambda: jv.losan(DIM).with_fixed_arms(FIXED_ARMS)),
     ("uniform", lambda: jv.uniform()),
+    ("weighted_lin_ts", lambda: jv.weighted_lin_ts(DIM, NUM_ROUNDS)),
 ]
 
 FAMILIES = {

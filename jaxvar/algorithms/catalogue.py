@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
-from jaxvar.algorithms import ave_ucb, oful, save, ucrl_ave, ucrl_vtr
+from jaxvar.algorithms import (
+    ave_ucb,
+    fgts_va,
+    lin_ts,
+    lin_vdts,
+    lofav,
+    losan,
+    oful,
+    save,
+    ucrl_ave,
+    ucrl_vtr,
+    weighted_lin_ts,
+)
 from jaxvar.claims import Claim
 
-CLAIMS: tuple[Claim, ...] = tuple(module.CLAIM for module in (oful, save, ave_ucb, ucrl_vtr, ucrl_ave))
+CLAIMS: tuple[Claim, ...] = tuple(
+    module.CLAIM
+    for module in (
+        oful,
+        save,
+        ave_ucb,
+        losan,
+        lofav,
+        lin_ts,
+        weighted_lin_ts,
+        lin_vdts,
+        fgts_va,
+        ucrl_vtr,
+        ucrl_ave,
+    )
+)
