@@ -17,19 +17,17 @@ from jaxvar.algorithms import (
 )
 from jaxvar.claims import Claim
 
-CLAIMS: tuple[Claim, ...] = tuple(
-    module.CLAIM
-    for module in (
-        oful,
-        save,
-        ave_ucb,
-        losan,
-        lofav,
-        lin_ts,
-        weighted_lin_ts,
-        lin_vdts,
-        fgts_va,
-        ucrl_vtr,
-        ucrl_ave,
-    )
+_MODULES = (
+    oful,
+    save,
+    ave_ucb,
+    losan,
+    lofav,
+    lin_ts,
+    weighted_lin_ts,
+    lin_vdts,
+    fgts_va,
+    ucrl_vtr,
+    ucrl_ave,
 )
+CLAIMS: tuple[Claim, ...] = tuple(module.CLAIM for module in _MODULES)

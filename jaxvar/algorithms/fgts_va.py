@@ -60,7 +60,8 @@ class FgtsVa:
     num_rounds: Any  # K, in alpha
     feel_good: Any  # c
     lam: Any
-    std_floor: Any
+    variance_scale: Any  # multiplies what is told of the variance
+    variance_bound: Any  # what is told in place of the variance, or None
     tie_tolerance: Any
     dim: int = static()
     num_proposals: int | None = static()
@@ -104,7 +105,8 @@ def fgts_va(
     *,
     feel_good: Any = None,
     lam: Any = 1.0,
-    std_floor: Any = 0.0,
+    variance_scale: Any = 1.0,
+    variance_bound: Any = None,
     num_proposals: int | None = None,
     ties: str = "random",
     tie_tolerance: Any = None,
@@ -131,8 +133,8 @@ def fgts_va(
       num_rounds: K, in the floor of the variance.
       feel_good: c, :math:`1/\sqrt d` if not given; 0 is posterior sampling.
       lam: the ridge; the prior is N(0, I / (2 lam)).
-      std_floor: the variance told is :math:`\max(\sigma_k^2, s^2)` with this s: 0 is the truth, the largest standard
-        deviation of a run an over-estimate that takes the advantage away.
+      variance_scale: multiplies the variance that is told; above 1, an over-estimate.
+      variance_bound: a constant told in place of the variance, if given.
       num_proposals: drawn in each round, 8 for each arm if not given. Should all be refused, which is counted in
         ``state.num_refused`` and has probability below exp(-8), the one nearest to acceptance is taken.
       ties: ``random`` or ``lowest`` index, among arms within ``tie_tolerance`` of the best.
@@ -156,7 +158,8 @@ def fgts_va(
         num_rounds=leaf(checks.parameter("num_rounds", num_rounds)),
         feel_good=leaf(checks.parameter("feel_good", dim**-0.5 if feel_good is None else feel_good)),
         lam=leaf(checks.parameter("lam", lam)),
-        std_floor=leaf(checks.parameter("std_floor", std_floor)),
+        variance_scale=leaf(checks.parameter("variance_scale", variance_scale)),
+        variance_bound=None if variance_bound is None else leaf(checks.parameter("variance_bound", variance_bound)),
         tie_tolerance=leaf(checks.parameter("tie_tolerance", tie_tolerance)),
         dim=dim,
         num_proposals=None if num_proposals is None else checks.count("num_proposals", num_proposals),
@@ -200,8 +203,8 @@ def draw(given: Posterior, tilt: jax.Array, arms: jax.Array, words: jax.Array, n
 
 @seeds_last
 def _select(self: FgtsVa, state: FgtsState, arms: jax.Array, words: jax.Array, noise_var: jax.Array) -> FgtsChoice:
-    floor = jnp.maximum(self.std_floor**2, self.alpha2)
-    bar2 = jnp.maximum(noise_var, floor[None])  # sigma_bar^2 of each arm
+    told = noise_var if self.variance_bound is None else jnp.zeros_like(noise_var) + self.variance_bound[None]
+    bar2 = jnp.maximum(self.variance_scale[None] * told, self.alpha2[None])  # sigma_bar^2 of each arm
     largest = jnp.max(bar2, axis=0)
     tilt = self.feel_good * jnp.sqrt(state.variance_sum + largest) / largest
     num = self.num_proposals or _PROPOSALS_PER_ARM * arms.shape[0]

@@ -38,7 +38,6 @@ class WeightedLinTsState(NamedTuple):
     """State of weighted LinTS for one seed."""
 
     posterior: Posterior  # Sigma = lam I + sum x x^T / sigma_bar^2
-    weight: jax.Array  # []   1 / sigma_bar of the last observation
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
 
@@ -52,7 +51,8 @@ class WeightedLinTs:
     num_rounds: Any  # K, in alpha
     theta_bound: Any  # B
     norm_bound: Any  # A
-    std_floor: Any
+    variance_scale: Any  # multiplies what is told of the variance
+    variance_bound: Any  # what is told in place of the variance, or None
     beta_scale: Any
     tie_tolerance: Any
     dim: int = static()
@@ -80,17 +80,15 @@ class WeightedLinTs:
 
     def init(self) -> WeightedLinTsState:
         """An empty regression."""
-        return WeightedLinTsState(
-            posterior=posterior.init(self.dim, self.lam, self.dtype),
-            weight=jnp.zeros((), self.dtype),
-            round=jnp.int32(0),
-            status=jnp.int32(0),
-        )
+        return WeightedLinTsState(posterior.init(self.dim, self.lam, self.dtype), jnp.int32(0), jnp.int32(0))
 
     def select(self, state: WeightedLinTsState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
-        """Draw a parameter and choose its best of ``arms [num_arms, dim]``; the variance is not looked at."""
+        """Draw a parameter and choose its best of ``arms [num_arms, dim]``.
+
+        The variances in ``side`` do not enter the choice; they give the weight that is recorded with it.
+        """
         chex.assert_shape(arms, (None, self.dim))
-        return _select(self, state, arms, random.key_words(key))
+        return _select(self, state, arms, side.noise_var, random.key_words(key))
 
     def update(
         self, state: WeightedLinTsState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side
@@ -108,7 +106,8 @@ def weighted_lin_ts(
     delta: Any = 0.01,
     theta_bound: Any = 1.0,
     norm_bound: Any = 1.0,
-    std_floor: Any = 0.0,
+    variance_scale: Any = 1.0,
+    variance_bound: Any = None,
     beta_scale: Any = 1.0,
     ties: str = "random",
     tie_tolerance: Any = None,
@@ -126,8 +125,6 @@ def weighted_lin_ts(
     .. math:: \beta_k = c\Big(12\sqrt{d\log\big(1 + kA^2/(\alpha^2 d\lambda)\big)\tau_k} + 30\tau_k R/\gamma^2\Big)
        + \sqrt\lambda B, \qquad \beta_1 = \sqrt\lambda B.
 
-    The choice of a round has the weight 1, since the true one is known only after the pull; ``state.weight`` has it.
-
     Args:
       dim: d, the length of an arm.
       num_rounds: K, in alpha.
@@ -135,8 +132,8 @@ def weighted_lin_ts(
       delta: failure probability.
       theta_bound: B, a bound on the norm of theta*.
       norm_bound: A, a bound on the norm of an arm.
-      std_floor: the variance told is :math:`\max(\sigma_k^2, s^2)` with this s: 0 is the truth, the largest standard
-        deviation of a run an over-estimate that takes the advantage away.
+      variance_scale: multiplies the variance that is told; above 1, an over-estimate.
+      variance_bound: a constant told in place of the variance, if given.
       beta_scale: c, a multiplier of the stochastic part of the radius.
       ties: ``random`` or ``lowest`` index, among arms within ``tie_tolerance`` of the best.
       tie_tolerance: relative, 1e-9 in float64 and 1e-5 in float32 if not given.
@@ -149,7 +146,8 @@ def weighted_lin_ts(
       OFUL+); the constants of the radius are derived again from their concentration inequality.
 
     Deviations:
-      :math:`\max\{0, \cdot\}` keeps the logarithm in tau positive where :math:`\gamma^2 < \alpha`.
+      :math:`\max\{0, \cdot\}` keeps the logarithm in tau positive where :math:`\gamma^2 < \alpha`, and
+      :math:`R/\gamma^2` is taken to be at most :math:`R/\alpha`, which bounds the same quantity.
     """
     if tie_tolerance is None:
         tie_tolerance = tie_rules.default_tolerance(float_dtype())
@@ -159,7 +157,8 @@ def weighted_lin_ts(
         num_rounds=leaf(checks.parameter("num_rounds", num_rounds)),
         theta_bound=leaf(checks.parameter("theta_bound", theta_bound)),
         norm_bound=leaf(checks.parameter("norm_bound", norm_bound)),
-        std_floor=leaf(checks.parameter("std_floor", std_floor)),
+        variance_scale=leaf(checks.parameter("variance_scale", variance_scale)),
+        variance_bound=None if variance_bound is None else leaf(checks.parameter("variance_bound", variance_bound)),
         beta_scale=leaf(checks.parameter("beta_scale", beta_scale)),
         tie_tolerance=leaf(checks.parameter("tie_tolerance", tie_tolerance)),
         dim=checks.count("dim", dim),
@@ -172,17 +171,29 @@ def spread(self: WeightedLinTs, state: WeightedLinTsState) -> jax.Array:
     k = (state.round + 1).astype(self.dtype)
     tau = jnp.log(32 * (1 + jnp.maximum(0, jnp.log(self.gamma2 / self.alpha))) * k**2 / self.delta)
     growth = jnp.log1p(k * self.norm_bound**2 / (self.alpha**2 * self.dim * self.lam))
-    stochastic = 12 * jnp.sqrt(self.dim * growth * tau) + 30 * tau * self.noise_bound / self.gamma2
+    stochastic = 12 * jnp.sqrt(self.dim * growth * tau) + 30 * tau * self.noise_bound / jnp.maximum(
+        self.gamma2, self.alpha
+    )
     bias = jnp.sqrt(self.lam) * self.theta_bound
     return jnp.where(state.round == 0, 0, self.beta_scale * stochastic) + bias
 
 
+def _weight(self: WeightedLinTs, state: WeightedLinTsState, x: jax.Array, noise_var: jax.Array) -> jax.Array:
+    """``1 / sigma_bar`` of an observation of ``x [d]``."""
+    width = jnp.sqrt(ridge.quadratic(x[None], state.posterior.regression.sigma_inv)[0])
+    told = self.variance_scale * (noise_var if self.variance_bound is None else self.variance_bound)
+    return 1 / jnp.sqrt(jnp.maximum(jnp.maximum(told, self.alpha**2), self.gamma2 * width))
+
+
 @seeds_last
-def _select(self: WeightedLinTs, state: WeightedLinTsState, arms: jax.Array, words: jax.Array) -> Choice:
+def _select(
+    self: WeightedLinTs, state: WeightedLinTsState, arms: jax.Array, noise_var: jax.Array, words: jax.Array
+) -> Choice:
     sampled = ridge.inner(arms, posterior.draw(state.posterior, spread(self, state), words))
     best = tie_rules.best(sampled, jnp.ones(sampled.shape, bool), self.tie_tolerance)
     action = tie_rules.pick(best, words, self.ties)
-    return Choice(action, jnp.ones_like(action), jnp.ones(action.shape, self.dtype), arm_view.lost(sampled))
+    weight = _weight(self, state, tie_rules.take(arms, action), tie_rules.take(noise_var, action))
+    return Choice(action, jnp.ones_like(action), weight, arm_view.lost(sampled))
 
 
 @seeds_last
@@ -194,8 +205,6 @@ def _update(
     reward: jax.Array,
     noise_var: jax.Array,
 ) -> WeightedLinTsState:
-    width = jnp.sqrt(ridge.quadratic(x[None], state.posterior.regression.sigma_inv)[0])
-    told = jnp.maximum(noise_var, self.std_floor**2)
-    weight = 1 / jnp.sqrt(jnp.maximum(jnp.maximum(told, self.alpha**2), self.gamma2 * width))
+    weight = _weight(self, state, x, noise_var)
     after, seen = posterior.learn(state.posterior, weight[None] * x, weight * reward)
-    return WeightedLinTsState(after, weight, state.round + 1, state.status | choice.status | arm_view.failure(seen))
+    return WeightedLinTsState(after, state.round + 1, state.status | choice.status | arm_view.failure(seen))
