@@ -237,12 +237,23 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+QUICK = (
+    "losan-fixed",
+    "lofav-fresh",
+    "lin_ts-abeille_lazaric",
+    "weighted_lin_ts-fixed",
+    "lin_vdts-fresh",
+    "fgts_va-fresh",
+)
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def test_follows_its_twin(name: str) -> None:
     """A wrong sign, factor, index, stream of random numbers or tie rule changes an arm, a weight or a radius."""
     assert check(CASES[name], seed=list(CASES).index(name)) > NUM_ROUNDS // 2
 
 
+@pytest.mark.slow
 def test_the_cases_reach_what_they_are_for() -> None:
     """Arms are dropped and layers passed, and proposals are refused: else the comparison above would not see them."""
     case, seed = CASES["lin_vdts-fixed"], list(CASES).index("lin_vdts-fixed")
