@@ -1,6 +1,7 @@
 """Little noise and a learner who is told of much (Jun, Kim 2024, public repository).
 
-Claim: LOSAN and LOFAV, told only that the noise is at most 1, profit from noise of 0.01; OFUL cannot.
+Claim: where noise of 0.01 is announced as noise of at most 1, LOSAN's regret over 100 rounds is a quarter below OFUL's,
+LOFAV's a twentieth.
 """
 
 from __future__ import annotations

@@ -72,8 +72,7 @@ class Layer:
         xi = math.log(math.sqrt(math.pi * (t + 1)) * 6.8 * num_layers * k * math.log(1.0 + k) ** 2 / delta)
         self.beta = max(
             0.0,
-            self.least_k
-            - self.least_l
+            0.5 * float((b + b2) @ self.thbar - b @ self.theta - np.sum(ws**2 * ps**2))
             + self.bias
             + self.shrunk_sum
             + math.sqrt(8.0 * self.rho**2 * self.beta_max * (float(np.sum(q)) + log_term) * xi)
