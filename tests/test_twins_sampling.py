@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar.algorithms import lin_ts, lofav, posterior, weighted_lin_ts
-from tests.reference.fgts_va_numpy import run_fgts_va
+from jaxvar.algorithms import fgts_va, lin_ts, lofav, posterior, weighted_lin_ts
+from tests.reference.fgts_va_numpy import propose, run_fgts_va
 from tests.reference.lin_ts_numpy import run_lin_ts
 from tests.reference.lin_vdts_numpy import run_lin_vdts
 from tests.reference.lofav_numpy import run_lofav
@@ -167,9 +167,10 @@ def assert_lofav(algorithm: Any, ours: Any, twin: Any, common: int) -> None:
 
 
 def assert_spread(module: Any, algorithm: Any, ours: Any, twin: Any, common: int) -> None:
-    """The state after round k gives the spread of round k + 1."""
+    """The state after round k gives the spread of round k + 1, the first state that of round 1."""
     spread = jax.vmap(lambda state: module.spread(algorithm, state))(ours.state)
     close(np.asarray(spread)[:-1], twin.spread[1:], common - 1)
+    close(np.asarray(module.spread(algorithm, algorithm.init()))[None], twin.spread, 1)
 
 
 def assert_lin_vdts(ours: Any, twin: Any, common: int) -> None:
@@ -232,7 +233,7 @@ CASES = {
     ),
     "fgts_va-fixed": Case("fgts_va", {}, 3, 4, **NOISY),
     "fgts_va-fresh": Case(
-        "fgts_va", {"feel_good": 0.05, "num_proposals": 3, "variance_scale": 2.0}, 2, 5, fixed=False, zero=True, **NOISY
+        "fgts_va", {"feel_good": 1.0, "num_proposals": 3, "variance_scale": 2.0}, 2, 5, fixed=False, zero=True, **NOISY
     ),
 }  # fmt: skip
 
@@ -251,6 +252,32 @@ QUICK = (
 def test_follows_its_twin(name: str) -> None:
     """A wrong sign, factor, index, stream of random numbers or tie rule changes an arm, a weight or a radius."""
     assert check(CASES[name], seed=list(CASES).index(name)) > NUM_ROUNDS // 2
+
+
+def test_feel_good_draws_are_the_twins() -> None:
+    """The parameter itself, which the arms chosen show only coarsely: 100 draws from one state, some refused."""
+    rng, num, proposals, tilt = np.random.default_rng(4), 100, 2, 0.8
+    xs, ys, arms = rng.normal(size=(3, 2)), rng.normal(size=3), rng.normal(size=(5, 2))
+    known = posterior.init(2, 0.7, jnp.float64)
+    for x, y in zip(xs, ys, strict=True):
+        known, _ = posterior.learn(known, jnp.asarray(x), jnp.asarray(y))
+    matrix = 0.7 * np.eye(2) + xs.T @ xs
+    centre = np.linalg.solve(matrix, xs.T @ ys)
+    key = jax.random.key(3)
+    z = drawn(key, num, posterior.NORMALS, (proposals, 2), "normal")
+    u = drawn(key, num, posterior.PROPOSED, (proposals,), "uniform")
+    v = drawn(key, num, posterior.ACCEPTED, (proposals,), "uniform")
+    branch = jax.random.fold_in(jax.random.fold_in(key, SEED), jv.runner.STREAMS.index("algorithm"))
+    words = jax.vmap(lambda k: jv.random.key_words(jax.random.fold_in(branch, k)))(jnp.arange(1, num + 1))
+    draw_one = jax.vmap(lambda w: fgts_va.draw(known, jnp.asarray(tilt), jnp.asarray(arms), w, proposals))
+    theta, refused = jax.jit(draw_one)(words)
+    for i in range(num):
+        all_of_them = [propose(centre, matrix, tilt, arms, u[i, j], z[i, j], v[i, j]) for j in range(proposals)]
+        ratios = np.array([ratio for _, ratio, _ in all_of_them])
+        taken = int(np.argmax(ratios < 1)) if np.any(ratios < 1) else int(np.argmin(ratios))
+        np.testing.assert_allclose(theta[i], all_of_them[taken][0], rtol=1e-9, atol=1e-11)
+        assert bool(refused[i]) == bool(np.all(ratios >= 1))
+    assert 0 < np.sum(refused) < num
 
 
 @pytest.mark.slow
