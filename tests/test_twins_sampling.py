@@ -138,30 +138,32 @@ def close(ours: Any, twin: Any, common: int) -> None:
     np.testing.assert_allclose(ours[:common], twin[:common], rtol=1e-9, atol=1e-11)
 
 
-def close_by_condition(ours: Any, twin: np.ndarray, matrix: np.ndarray, common: int) -> None:
-    """Relative to the round's largest entry, up to 50 roundings times the condition of ``matrix [K, d, d]``.
+def close_by_growth(ours: Any, twin: np.ndarray, matrix: np.ndarray, lam: Any, common: int) -> None:
+    """Relative to the round's largest entry, up to 50 roundings times the growth of ``matrix [K, d, d]`` from lam I.
 
-    Weights of sqrt(K) make it ill-conditioned, and then the twin's own inverse is known no better.
+    Ours begins at I / lam and subtracts until the inverse is left: what it rounds at first stays.
     """
-    ours, twin, matrix = np.asarray(ours)[:common], twin[:common], matrix[:common]
+    ours, twin = np.asarray(ours)[:common], twin[:common]
+    growth = np.linalg.eigvalsh(matrix[:common])[:, -1] / float(lam)
     axes = tuple(range(1, twin.ndim))
     error = np.max(np.abs(ours - twin), axis=axes)
-    allowed = 50 * np.finfo(float).eps * np.linalg.cond(matrix) * np.maximum(np.max(np.abs(twin), axis=axes), 1e-3)
+    allowed = 50 * np.finfo(float).eps * growth * np.maximum(np.max(np.abs(twin), axis=axes), 1e-3)
     assert np.all(error <= allowed), f"off by up to {np.max(error / allowed):.1f} of what is allowed"
 
 
-def assert_regression(regression: Any, theta: np.ndarray, matrix: np.ndarray, common: int) -> None:
-    close_by_condition(regression.theta_hat, theta, matrix, common)
-    close_by_condition(regression.sigma_inv, np.linalg.inv(matrix), matrix, common)
+def assert_regression(regression: Any, theta: np.ndarray, matrix: np.ndarray, lam: Any, common: int) -> None:
+    close_by_growth(regression.theta_hat, theta, matrix, lam, common)
+    close_by_growth(regression.sigma_inv, np.linalg.inv(matrix), matrix, lam, common)
 
 
-def assert_posterior(state: Any, twin: Any, common: int) -> None:
-    assert_regression(state.posterior.regression, twin.theta, twin.V, common)
-    close_by_condition(state.posterior.lower, np.linalg.cholesky(np.linalg.inv(twin.V)), twin.V, common)
+def assert_posterior(algorithm: Any, state: Any, twin: Any, common: int) -> None:
+    assert_regression(state.posterior.regression, twin.theta, twin.V, algorithm.lam, common)
+    root = np.linalg.cholesky(np.linalg.inv(twin.V))
+    close_by_growth(state.posterior.lower, root, twin.V, algorithm.lam, common)
 
 
 def assert_losan(algorithm: Any, ours: Any, twin: Any, common: int) -> None:
-    assert_regression(ours.state.regression, twin.theta, twin.Sigma, common)
+    assert_regression(ours.state.regression, twin.theta, twin.Sigma, algorithm.lam, common)
     close(ours.state.error_sum, twin.error_sum, common)
     beta = jax.vmap(lambda state: algorithm.confidence(state).beta_hat[0])(ours.state)
     close(beta, twin.beta, common)
@@ -208,7 +210,7 @@ def check(case: Case, seed: int) -> int:
     elif case.algorithm == "lin_vdts":
         assert_lin_vdts(ours, twin, common)
     else:
-        assert_posterior(ours.state, twin, common)
+        assert_posterior(algorithm, ours.state, twin, common)
     if case.algorithm == "fgts_va":
         np.testing.assert_array_equal(ours.state.num_refused[:common], np.cumsum(twin.refused)[:common])
     elif case.algorithm in ("lin_ts", "weighted_lin_ts"):
