@@ -9,7 +9,12 @@ from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.confidence_ball import confidence_ball
 from jaxvar.algorithms.cw_oful import cw_oful
 from jaxvar.algorithms.hf_ucrl_vtr_plus import hf_ucrl_vtr_plus
+from jaxvar.algorithms.fgts_va import fgts_va
 from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step
+from jaxvar.algorithms.lin_ts import lin_ts
+from jaxvar.algorithms.lin_vdts import lin_vdts
+from jaxvar.algorithms.lofav import lofav
+from jaxvar.algorithms.losan import losan
 from jaxvar.algorithms.oful import greedy, oful
 from jaxvar.algorithms.save import save
 from jaxvar.algorithms.sup_lin_ucb import sup_lin_ucb
@@ -24,6 +29,7 @@ from jaxvar.algorithms.var_lin import var_lin
 from jaxvar.algorithms.var_lin2 import var_lin2
 from jaxvar.algorithms.voful import voful
 from jaxvar.algorithms.voful2 import voful2
+from jaxvar.algorithms.weighted_lin_ts import weighted_lin_ts
 from jaxvar.cpu import tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.deep_tree import deep_tree
@@ -62,15 +68,20 @@ __all__ = [
     "cw_oful",
     "deep_tree",
     "explicit_mdp",
+    "fgts_va",
     "graded_mdp",
     "greedy",
     "hf_ucrl_vtr_plus",
     "horizon_dependent_mdp",
     "horizon_free_mdp",
     "hypercube_bandit",
+    "lin_ts",
+    "lin_vdts",
     "linear_bandit",
     "linear_spaced",
+    "lofav",
     "log_spaced",
+    "losan",
     "mixture_mdp",
     "nets",
     "noise",
@@ -102,4 +113,5 @@ __all__ = [
     "var_lin2",
     "voful",
     "voful2",
+    "weighted_lin_ts",
 ]

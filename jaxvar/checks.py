@@ -127,6 +127,8 @@ _RANGES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("concentration", "weight_concentration"), _NORMAL_FLOAT32),
     **dict.fromkeys(("beta_scale", "tie_tolerance", "fixed_radius", "std", "low", "high", "power"), _NOT_NEGATIVE),
     "gamma": _NOT_NEGATIVE,
+    **dict.fromkeys(("feel_good", "variance_bound"), _NOT_NEGATIVE),
+    "variance_scale": _ABOVE_ZERO,
     "delta": {"low": 0.0, "high": 1.0, "low_open": True, "high_open": True},
     **dict.fromkeys(("prob_high", "mix"), _SHARE),
     **dict.fromkeys(("num_rounds", "num_episodes"), _AT_LEAST_ONE),

@@ -37,6 +37,8 @@ ALGORITHMS = [
     ("oful-determinant", lambda: jv.oful(DIM)),
     ("oful-data_free", lambda: jv.oful(DIM, radius="data_free")),
     ("oful-fixed-arms", lambda: jv.oful(DIM).with_fixed_arms(FIXED_ARMS)),
+    ("fgts_va", lambda: jv.fgts_va(DIM, NUM_ROUNDS)),
+    ("fgts_va-options", lambda: jv.fgts_va(DIM, NUM_ROUNDS, feel_good=0.0, num_proposals=4, ties="lowest")),
     ("greedy", lambda: jv.greedy(DIM)),
     *(
         (f"sup_lin_ucb-{rule}", lambda rule=rule: jv.sup_lin_ucb(DIM, NUM_ROUNDS, capacity=2, explore=rule))
@@ -54,6 +56,17 @@ ALGORITHMS = [
     ("voful-paper", lambda: jv.voful(DIM, NUM_ROUNDS, test="paper", beta_scale=0.01, ties="lowest", **_NET)),
     ("voful2", lambda: jv.voful2(DIM, NUM_ROUNDS, **_NET)),
     ("voful2-paper", lambda: jv.voful2(DIM, NUM_ROUNDS, test="paper", beta_scale=1e-3, ties="lowest", **_NET)),
+        (f"lin_ts-{scale}", lambda scale=scale: jv.lin_ts(DIM, NUM_ROUNDS, scale=scale))
+        for scale in ("abeille_lazaric", "agrawal_goyal", "bayes")
+    ),
+    ("lin_vdts", lambda: jv.lin_vdts(DIM, NUM_ROUNDS, capacity=2)),
+    ("lin_vdts-fixed-arms", lambda: jv.lin_vdts(DIM, NUM_ROUNDS, capacity=2).with_fixed_arms(FIXED_ARMS)),
+    ("lofav", lambda: jv.lofav(DIM, NUM_ROUNDS)),
+    ("lofav-fixed-arms", lambda: jv.lofav(DIM, NUM_ROUNDS).with_fixed_arms(FIXED_ARMS)),
+    ("losan", lambda: jv.losan(DIM)),
+    ("losan-fixed-arms", lambda: jv.losan(DIM).with_fixed_arms(FIXED_ARMS)),
+    ("uniform", lambda: jv.uniform()),
+    ("weighted_lin_ts", lambda: jv.weighted_lin_ts(DIM, NUM_ROUNDS)),
 ]
 
 FAMILIES = {

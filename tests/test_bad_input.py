@@ -122,6 +122,36 @@ FACTORIES = [
         })
         for name, make in (("var_lin", jv.var_lin), ("var_lin2", jv.var_lin2))
     ),
+    ("losan", lambda **k: jv.losan(**{"dim": 2, **k}), {
+        "dim": [*NOT_COUNT, None], "noise_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "theta_bound": NOT_POSITIVE,
+        "beta_scale": NEGATIVE, "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
+    }),
+    ("lofav", lambda **k: jv.lofav(**{"dim": 2, "num_rounds": 100, **k}), {
+        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
+        "delta": NOT_PROBABILITY, "theta_bound": NOT_POSITIVE, "beta_scale": NEGATIVE, "ties": NOT_CHOICE,
+        "tie_tolerance": without(NEGATIVE, None),
+    }),
+    ("lin_ts", lambda **k: jv.lin_ts(**{"dim": 2, "num_rounds": 100, **k}), {
+        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "scale": NOT_CHOICE,
+        "noise_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "lam": NOT_POSITIVE, "theta_bound": NOT_POSITIVE,
+        "beta_scale": NEGATIVE, "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
+    }),
+    ("weighted_lin_ts", lambda **k: jv.weighted_lin_ts(**{"dim": 2, "num_rounds": 100, **k}), {
+        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
+        "delta": NOT_PROBABILITY, "theta_bound": NOT_POSITIVE, "norm_bound": NOT_POSITIVE, "beta_scale": NEGATIVE,
+        "variance_scale": NOT_POSITIVE, "variance_bound": without(NEGATIVE, None), "ties": NOT_CHOICE,
+        "tie_tolerance": without(NEGATIVE, None),
+    }),
+    ("lin_vdts", lambda **k: jv.lin_vdts(**{"dim": 2, "num_rounds": 100, **k}), {
+        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
+        "delta": NOT_PROBABILITY, "constants": ["paper", 1.0], "ties": NOT_CHOICE,
+        "tie_tolerance": without(NEGATIVE, None), "capacity": [*NOT_COUNT, 201],
+    }),
+    ("fgts_va", lambda **k: jv.fgts_va(**{"dim": 2, "num_rounds": 100, **k}), {
+        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "feel_good": without(NEGATIVE, None),
+        "lam": NOT_POSITIVE, "variance_scale": NOT_POSITIVE, "variance_bound": without(NEGATIVE, None),
+        "num_proposals": NOT_COUNT, "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
+    }),
     ("linear_bandit", lambda **k: jv.linear_bandit(**{"dim": 2, "num_arms": 3, **k}), {
         "dim": [*NOT_COUNT, None], "num_arms": [*NOT_COUNT, None], "noise": [0.1, "two_point"],
         "arms": [*BAD_ARMS, "nonsense", 3, [[2.0, 0.0]] * 3, np.zeros((4, 2))], "norm_bound": NOT_POSITIVE,

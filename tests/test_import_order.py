@@ -12,6 +12,7 @@ ROOT = Path(jaxvar.__file__).parent
 LAYERS = (
     {"batching", "checks", "claims", "pytrees", "random", "ridge", "status"},
     {"constants", "cpu", "nets", "ties"},
+    {"cholesky", "constants", "cpu", "ties"},
     {"planning", "radius"},
     {"algorithms", "environments"},
     {"records"},

@@ -13,6 +13,16 @@ from jaxvar.algorithms import (
     ucrl_vtr,
     weighted_oful,
     weighted_oful_plus,
+    fgts_va,
+    lin_ts,
+    lin_vdts,
+    lofav,
+    losan,
+    oful,
+    save,
+    ucrl_ave,
+    ucrl_vtr,
+    weighted_lin_ts,
 )
 from jaxvar.claims import Claim
 
@@ -25,6 +35,15 @@ _MODULES = (
     weighted_oful_plus,
     save,
     ave_ucb,
+    oful,
+    save,
+    ave_ucb,
+    losan,
+    lofav,
+    lin_ts,
+    weighted_lin_ts,
+    lin_vdts,
+    fgts_va,
     ucrl_vtr,
     ucrl_ave,
 )
