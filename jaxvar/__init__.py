@@ -8,8 +8,8 @@ from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.confidence_ball import confidence_ball
 from jaxvar.algorithms.cw_oful import cw_oful
-from jaxvar.algorithms.hf_ucrl_vtr_plus import hf_ucrl_vtr_plus
 from jaxvar.algorithms.fgts_va import fgts_va
+from jaxvar.algorithms.hf_ucrl_vtr_plus import hf_ucrl_vtr_plus
 from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step
 from jaxvar.algorithms.lin_ts import lin_ts
 from jaxvar.algorithms.lin_vdts import lin_vdts
@@ -23,13 +23,13 @@ from jaxvar.algorithms.ucrl_vtr import ucrl_vtr
 from jaxvar.algorithms.ucrl_vtr_plus import ucrl_vtr_plus
 from jaxvar.algorithms.ucrl_wvtr import ucrl_wvtr
 from jaxvar.algorithms.uniform import uniform
-from jaxvar.algorithms.weighted_oful import weighted_oful
-from jaxvar.algorithms.weighted_oful_plus import weighted_oful_plus
 from jaxvar.algorithms.var_lin import var_lin
 from jaxvar.algorithms.var_lin2 import var_lin2
 from jaxvar.algorithms.voful import voful
 from jaxvar.algorithms.voful2 import voful2
 from jaxvar.algorithms.weighted_lin_ts import weighted_lin_ts
+from jaxvar.algorithms.weighted_oful import weighted_oful
+from jaxvar.algorithms.weighted_oful_plus import weighted_oful_plus
 from jaxvar.cpu import tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.deep_tree import deep_tree
@@ -107,11 +107,11 @@ __all__ = [
     "ucrl_vtr_plus",
     "ucrl_wvtr",
     "uniform",
-    "weighted_oful",
-    "weighted_oful_plus",
     "var_lin",
     "var_lin2",
     "voful",
     "voful2",
     "weighted_lin_ts",
+    "weighted_oful",
+    "weighted_oful_plus",
 ]

@@ -56,6 +56,7 @@ ALGORITHMS = [
     ("voful-paper", lambda: jv.voful(DIM, NUM_ROUNDS, test="paper", beta_scale=0.01, ties="lowest", **_NET)),
     ("voful2", lambda: jv.voful2(DIM, NUM_ROUNDS, **_NET)),
     ("voful2-paper", lambda: jv.voful2(DIM, NUM_ROUNDS, test="paper", beta_scale=1e-3, ties="lowest", **_NET)),
+    *(
         (f"lin_ts-{scale}", lambda scale=scale: jv.lin_ts(DIM, NUM_ROUNDS, scale=scale))
         for scale in ("abeille_lazaric", "agrawal_goyal", "bayes")
     ),
@@ -65,7 +66,6 @@ ALGORITHMS = [
     ("lofav-fixed-arms", lambda: jv.lofav(DIM, NUM_ROUNDS).with_fixed_arms(FIXED_ARMS)),
     ("losan", lambda: jv.losan(DIM)),
     ("losan-fixed-arms", lambda: jv.losan(DIM).with_fixed_arms(FIXED_ARMS)),
-    ("uniform", lambda: jv.uniform()),
     ("weighted_lin_ts", lambda: jv.weighted_lin_ts(DIM, NUM_ROUNDS)),
 ]
 

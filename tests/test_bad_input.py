@@ -87,6 +87,7 @@ FACTORIES = [
         "norm_bound": NOT_POSITIVE, "alpha": without(NOT_POSITIVE, None), "gamma": without(NEGATIVE, None),
         "beta_scale": NEGATIVE, "fixed_radius": without(NEGATIVE, None), "variance_scale": NEGATIVE,
         "variance_bound": without(NEGATIVE, None), "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
+    }),
     ("hf_ucrl_vtr_plus", lambda **k: jv.hf_ucrl_vtr_plus(**{"dim": 2, "horizon": 3, "num_episodes": 100, **k}), {
         "dim": [*NOT_COUNT, None], "horizon": [*NOT_COUNT, None], "num_episodes": [0, -5, *BAD_NUMBER],
         "norm_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "lam": without(NOT_POSITIVE, None),

@@ -11,8 +11,7 @@ ROOT = Path(jaxvar.__file__).parent
 # Lowest first. A module imports from earlier layers only; a folder may also import from itself.
 LAYERS = (
     {"batching", "checks", "claims", "pytrees", "random", "ridge", "status"},
-    {"constants", "cpu", "nets", "ties"},
-    {"cholesky", "constants", "cpu", "ties"},
+    {"cholesky", "constants", "cpu", "nets", "ties"},
     {"planning", "radius"},
     {"algorithms", "environments"},
     {"records"},

@@ -41,7 +41,7 @@ def learn(
     along = ridge.inner(arms, seen.direction)
     moved = ArmView(
         width2=jnp.maximum(kept.width2 - seen.gain[None] * along * along, 0),
-        pred=kept.pred + (seen.gain * seen.error)[None] * along,
+        pred=kept.pred + seen.step[None] * along,
     )
     return after, moved, seen
 

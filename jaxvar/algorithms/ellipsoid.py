@@ -21,18 +21,13 @@ import jax.numpy as jnp
 
 from jaxvar import checks, random, ridge, status
 from jaxvar import ties as tie_rules
+from jaxvar.algorithms import arm_view
+from jaxvar.algorithms.arm_view import ArmView
 from jaxvar.algorithms.interface import Choice, Confidence, Side
 from jaxvar.batching import seeds_last
 from jaxvar.pytrees import float_dtype, leaf, pytree, static
 
 RADII = ("determinant", "data_free")
-
-
-class ArmView(NamedTuple):
-    """A regression as seen from arms that never change, kept up to date instead of computed anew."""
-
-    width2: jax.Array  # [num_arms]   a^T Sigma^-1 a
-    pred: jax.Array  # [num_arms]   <a, theta_hat>
 
 
 class EllipsoidState(NamedTuple):
@@ -84,7 +79,7 @@ class Ellipsoid:
             largest_weight=jnp.zeros((), self.dtype),
             round=jnp.int32(0),
             status=jnp.int32(0),
-            view=None if self.fixed_arms is None else measure(regression, None, self.fixed_arms),
+            view=None if self.fixed_arms is None else arm_view.view(regression, None, self.fixed_arms),
         )
 
     def select(self, state: EllipsoidState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
@@ -151,13 +146,6 @@ def optional(name: str, value: Any) -> Any:
     return None if value is None else number(name, value)
 
 
-def measure(regression: ridge.Ridge, view: ArmView | None, arms: jax.Array) -> ArmView:
-    """Every arm's width and estimate, from the ``view`` where there is one."""
-    if view is not None:
-        return view
-    return ArmView(ridge.quadratic(arms, regression.sigma_inv), ridge.inner(arms, regression.theta_hat))
-
-
 def learn(
     regression: ridge.Ridge, view: ArmView | None, arms: Any, x: jax.Array, reward: jax.Array, weight: jax.Array
 ) -> tuple[ridge.Ridge, ArmView | None, jax.Array]:
@@ -166,16 +154,8 @@ def learn(
     Returns:
       The regression, the view of the fixed ``arms`` where there is one, and status bits.
     """
-    after, (direction, gain, error, width2) = ridge.regress(regression, weight[None] * x, weight * reward)
-    finite = jnp.isfinite(error) & jnp.isfinite(width2)
-    bits = jnp.where(finite, jnp.where(width2 >= 0, 0, status.INDEFINITE), status.NONFINITE).astype(jnp.int32)
-    if view is not None:
-        along = ridge.inner(arms, direction)
-        view = ArmView(
-            width2=jnp.maximum(view.width2 - gain[None] * along * along, 0),
-            pred=view.pred + (gain * error)[None] * along,
-        )
-    return after, view, bits
+    after, view, seen = arm_view.learn(regression, view, weight[None] * x, weight * reward, arms)
+    return after, view, arm_view.failure(seen)
 
 
 def self_normalised_radius(form: str, state: EllipsoidState, dim: int, delta: Any, lam: Any, norm_bound: Any) -> Any:
@@ -198,7 +178,7 @@ def _beta(self: Ellipsoid, state: EllipsoidState) -> jax.Array:
 
 @seeds_last
 def _select(self: Ellipsoid, state: EllipsoidState, arms: jax.Array, noise_var: jax.Array, words: jax.Array) -> Choice:
-    width2, pred = measure(state.regression, state.view, arms)
+    width2, pred = arm_view.view(state.regression, state.view, arms)
     width = jnp.sqrt(width2)
     upper = pred + _beta(self, state)[None] * width
     candidates = tie_rules.best(upper, jnp.ones(upper.shape, bool), self.tie_tolerance)

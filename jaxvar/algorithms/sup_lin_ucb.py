@@ -15,7 +15,8 @@ import jax.numpy as jnp
 
 from jaxvar import checks, random, ridge, status
 from jaxvar import ties as tie_rules
-from jaxvar.algorithms import ellipsoid
+from jaxvar.algorithms import arm_view, ellipsoid
+from jaxvar.algorithms.arm_view import ArmView
 from jaxvar.algorithms.ellipsoid import number
 from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.batching import seeds_last
@@ -45,7 +46,7 @@ class SupLinUcbState(NamedTuple):
     levels: ridge.Ridge  # of each level, with a leading axis [capacity]
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
-    view: ellipsoid.ArmView | None  # likewise, only for fixed arms
+    view: ArmView | None  # likewise, only for fixed arms
 
 
 @pytree
@@ -72,7 +73,7 @@ class SupLinUcb:
     def init(self) -> SupLinUcbState:
         """Empty levels: ``A_s = I``."""
         one = ridge.init_ridge(self.dim, 1, self.dtype)
-        view = None if self.fixed_arms is None else ellipsoid.measure(one, None, self.fixed_arms)
+        view = None if self.fixed_arms is None else arm_view.view(one, None, self.fixed_arms)
 
         def repeat(x: jax.Array) -> jax.Array:
             return jnp.broadcast_to(x, (self.capacity, *x.shape))
@@ -198,8 +199,8 @@ def _choose_capacity(dim: int, num_rounds: Any, noise_bound: Any, delta: Any, th
     return min(level + 1, most)
 
 
-def _level(state: SupLinUcbState, index: int) -> tuple[ridge.Ridge, ellipsoid.ArmView | None]:
-    view = None if state.view is None else ellipsoid.ArmView(*(v[index] for v in state.view))
+def _level(state: SupLinUcbState, index: int) -> tuple[ridge.Ridge, ArmView | None]:
+    view = None if state.view is None else ArmView(*(v[index] for v in state.view))
     return ridge.Ridge(*(v[index] for v in state.levels)), view
 
 
@@ -215,7 +216,7 @@ def _select(self: SupLinUcb, state: SupLinUcbState, arms: jax.Array, words: jax.
     layer, scale = jnp.zeros(one, jnp.int32), jnp.ones(one, self.dtype)
     width = pred = jnp.zeros((arms.shape[0], *one), self.dtype)
     for i in range(self.capacity):
-        width2, estimate = ellipsoid.measure(*_level(state, i), arms)
+        width2, estimate = arm_view.view(*_level(state, i), arms)
         half = factor[None] * jnp.sqrt(width2)
         largest = jnp.max(jnp.where(active, half, 0), axis=0)
         if i == 0:
