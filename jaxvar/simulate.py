@@ -25,13 +25,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxvar import checks, random, runner, status
 from jaxvar.batching import differs
-from jaxvar.pytrees import pytree, static
+from jaxvar.pytrees import float_dtype, pytree, static
 from jaxvar.records import record_rounds
 from jaxvar.result import SimulationResult
 from jaxvar.sweep import Grid, grid_of
 
-_CPU_BLOCK = 8  # runs; a vector of the widest registers
-_CPU_FRESH_BLOCK = 16  # where arms are drawn in each round: two vectors at a time hide the latency of the draws
+_CPU_VECTOR = 64  # bytes; a block has as many runs as numbers fit into a vector of the widest registers
+_CPU_FRESH_VECTORS = 2  # where arms are drawn in each round: two at a time hide the latency of the draws
 _CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and Ctrl-C is answered
 _CPU_CHUNKS = (128, 4096)  # but at least and at most
 _ACCELERATOR_CHUNK = 16384
@@ -91,7 +91,7 @@ def simulate(
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
     total = math.prod(settings) * num_seeds
     draws_arms = not episodic and not getattr(base_environment, "fixed_arms", False)
-    most = _CPU_FRESH_BLOCK if draws_arms else _CPU_BLOCK
+    most = (_CPU_FRESH_VECTORS if draws_arms else 1) * _CPU_VECTOR // float_dtype().itemsize
     block, chunk = _sizes(total, steps, chunk, devices, most)
     which = np.stack(np.unravel_index(np.arange(total), (*settings, num_seeds))).astype(np.int32)
     which[2] += first_seed
