@@ -226,6 +226,7 @@ def _learn(
         weight_sum=layers.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s
         count=layers.count + (q > 0).astype(jnp.int32),
     )
+    lam = lam[None] if jnp.ndim(lam) else lam
     variance_sum = jnp.maximum(new.loss - q * lam * jnp.sum(new.theta_hat * new.theta_hat, axis=1), 0)
 
     def of_learner(values: jax.Array) -> jax.Array:
