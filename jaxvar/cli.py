@@ -11,6 +11,7 @@ import tyro
 from jaxvar.bench.kernels import Kernels, kernels
 from jaxvar.bench.report import Bench, bench
 from jaxvar.cpu import tune_cpu
+from jaxvar.listing import Format, listing
 
 _DEFAULT_BENCH = Bench()
 _DEFAULT_KERNELS = Kernels()
@@ -20,7 +21,12 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; returns its exit code (2 for bad usage)."""
     tune_cpu()
     jax.config.update("jax_enable_x64", True)
-    commands: dict[str, Callable[..., int]] = {"bench": _bench, "kernels": _kernels, "version": _version}
+    commands: dict[str, Callable[..., int]] = {
+        "bench": _bench,
+        "kernels": _kernels,
+        "list": _list,
+        "version": _version,
+    }
     return tyro.extras.subcommand_cli_from_dict(commands, args=argv, prog="jaxvar")
 
 
@@ -33,6 +39,16 @@ def _kernels(options: tyro.conf.OmitArgPrefixes[Kernels] = _DEFAULT_KERNELS) -> 
     """Print kernels per round and memory of the programs compiled for an accelerator, which need not be there."""
     jax.config.update("jax_platforms", "cpu")  # a compiler's plugin would else look for its hardware, and complain
     return kernels(options)
+
+
+def _list(to: Format = "text") -> int:
+    """Print the algorithms with what is claimed of them, in the order of the paper's comparison tables.
+
+    Args:
+      to: plain text, CSV with every field, or LaTeX.
+    """
+    print(listing(to), end="")
+    return 0
 
 
 def _version() -> int:

@@ -14,7 +14,7 @@ LAYERS = (
     {"cholesky", "constants", "cpu", "nets", "ties"},
     {"planning", "radius"},
     {"algorithms", "environments"},
-    {"records"},
+    {"listing", "records"},
     {"result", "seeds", "sweep"},
     {"episodes", "rounds"},
     {"runner"},

@@ -161,11 +161,12 @@ def _episodes(options: Bench) -> Task:
 
     from jaxvar.bench import numpy_episodes
 
-    numba = _numba("numba_episodes")
+    numba = _numba("numba_episodes_scalar")
     seeds = options.episode_seeds
     contenders = [_jaxvar(ours, environment, seeds, options.episodes, options.horizon, "num_episodes")]
     if numba is not None:
         contenders.append(contender("numba, 1 per core", numba, seeds))
+        contenders.append(contender("numba, in lanes", _numba("numba_episodes"), seeds))
     contenders.append(contender("numpy, loop", numpy_episodes, 1))
     return Task("ucrl_ave", ours, environment, contenders)
 
