@@ -8,12 +8,15 @@ from collections.abc import Callable
 import jax
 import tyro
 
+from jaxvar.bench.draws import Draws, draws
+from jaxvar.bench.growth import Growth, growth
 from jaxvar.bench.kernels import Kernels, kernels
 from jaxvar.bench.report import Bench, bench
 from jaxvar.cpu import tune_cpu
 from jaxvar.listing import Format, listing
 
 _DEFAULT_BENCH = Bench()
+_DEFAULT_DRAWS = Draws()
 _DEFAULT_KERNELS = Kernels()
 
 
@@ -23,6 +26,8 @@ def main(argv: list[str] | None = None) -> int:
     jax.config.update("jax_enable_x64", True)
     commands: dict[str, Callable[..., int]] = {
         "bench": _bench,
+        "draws": _draws,
+        "growth": _growth,
         "kernels": _kernels,
         "list": _list,
         "version": _version,
@@ -33,6 +38,17 @@ def main(argv: list[str] | None = None) -> int:
 def _bench(options: tyro.conf.OmitArgPrefixes[Bench] = _DEFAULT_BENCH) -> int:
     """Print time and memory per seed-round beside NumPy and Numba programs of the same algorithms."""
     return bench(options)
+
+
+def _draws(options: tyro.conf.OmitArgPrefixes[Draws] = _DEFAULT_DRAWS) -> int:
+    """Print what drawing fresh arms costs, beside what the algorithms do with them."""
+    return draws(options)
+
+
+def _growth(options: tyro.conf.OmitArgPrefixes[Growth]) -> int:
+    """Measure how time grows with rounds, layers, dimension, arms and seeds; numbers and figures go to a folder."""
+    print(growth(options))
+    return 0
 
 
 def _kernels(options: tyro.conf.OmitArgPrefixes[Kernels] = _DEFAULT_KERNELS) -> int:
