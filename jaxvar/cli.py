@@ -8,6 +8,7 @@ from collections.abc import Callable
 import jax
 import tyro
 
+from jaxvar.bench.catalogue import bench_all
 from jaxvar.bench.draws import Draws, draws
 from jaxvar.bench.growth import Growth, growth
 from jaxvar.bench.kernels import Kernels, kernels
@@ -37,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _bench(options: tyro.conf.OmitArgPrefixes[Bench] = _DEFAULT_BENCH) -> int:
     """Print time and memory per seed-round beside NumPy and Numba programs of the same algorithms."""
-    return bench(options)
+    return bench_all(options) if options.all else bench(options)
 
 
 def _draws(options: tyro.conf.OmitArgPrefixes[Draws] = _DEFAULT_DRAWS) -> int:

@@ -40,8 +40,8 @@ class Bench:
     """Seeds of jaxvar and of Numba; per repeat vectorised NumPy plays at most 256 of them, the NumPy loop 2."""
     repeats: int = 5
     """Interleaved repeats; the median counts."""
-    algorithms: tuple[str, ...] = ALGORITHMS
-    """Which of oful, save, ave_ucb and ucrl_ave."""
+    algorithms: tuple[str, ...] = ()
+    """Which of oful, save, ave_ucb and ucrl_ave, or of all algorithms with --all; every one if none is named."""
     states: int = 6
     """States of the model that ucrl_ave plays."""
     actions: int = 4
@@ -56,6 +56,10 @@ class Bench:
     """Seeds of ucrl_ave; the NumPy loop plays 1."""
     library: str = ""
     """A public library to compare oful with, as in jaxvar.bench.public_library; it is installed apart by pip."""
+    all: bool = False
+    """Print one line for each algorithm of ``jaxvar list`` instead, beside its NumPy twin in tests/reference."""
+    twin_turns: int = 200
+    """With --all: most rounds or episodes that a twin plays per repeat, of one seed; fewer if it is slow."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +110,8 @@ class Task:
 
 def bench(options: Bench) -> int:
     """Print the table; returns the exit code."""
-    unknown = sorted(set(options.algorithms) - set(ALGORITHMS))
+    chosen = options.algorithms or ALGORITHMS
+    unknown = sorted(set(chosen) - set(ALGORITHMS))
     if unknown:
         print(f"algorithms must be among {', '.join(ALGORITHMS)}, got {', '.join(unknown)}", file=sys.stderr)
         return 2
@@ -121,9 +126,9 @@ def bench(options: Bench) -> int:
     print(header + f"{'ratio':>9}   (jaxvar over it)")
     for fresh in (False, True):
         for name in BANDITS:
-            if name in options.algorithms:
+            if name in chosen:
                 _row(options, _bandit(options, name, fresh))
-    if "ucrl_ave" in options.algorithms:
+    if "ucrl_ave" in chosen:
         _row(options, _episodes(options))
     return 0
 
