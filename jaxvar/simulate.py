@@ -31,7 +31,6 @@ from jaxvar.result import SimulationResult
 from jaxvar.sweep import Grid, grid_of
 
 _CPU_VECTOR = 64  # bytes; a block has as many runs as numbers fit into a vector of the widest registers
-_CPU_FRESH_VECTORS = 2  # where arms are drawn in each round: two at a time hide the latency of the draws
 _CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and Ctrl-C is answered
 _CPU_CHUNKS = (128, 4096)  # but at least and at most
 _ACCELERATOR_CHUNK = 16384
@@ -90,8 +89,7 @@ def simulate(
 
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
     total = math.prod(settings) * num_seeds
-    draws_arms = not episodic and not getattr(base_environment, "fixed_arms", False)
-    most = (_CPU_FRESH_VECTORS if draws_arms else 1) * _CPU_VECTOR // float_dtype().itemsize
+    most = _CPU_VECTOR // float_dtype().itemsize
     block, chunk = _sizes(total, steps, chunk, devices, most)
     which = np.stack(np.unravel_index(np.arange(total), (*settings, num_seeds))).astype(np.int32)
     which[2] += first_seed
@@ -111,6 +109,7 @@ def simulate(
             rounds,
             tuple(_closed(r) for r in record),
             num_rounds=num,
+            kinds=(type(base_algorithm), type(base_environment)),
             block=(block, 1) if devices[0].platform == "cpu" else (block,),
             mesh=mesh,
         )
@@ -144,7 +143,7 @@ def simulate(
     )
 
 
-@functools.partial(jax.jit, static_argnames=("num_rounds", "block", "mesh"))
+@functools.partial(jax.jit, static_argnames=("num_rounds", "kinds", "block", "mesh"))
 def _program(
     algorithm: Any,
     algorithm_values: dict[int, jax.Array],
@@ -156,6 +155,7 @@ def _program(
     record: tuple[Any, ...],
     *,
     num_rounds: int,
+    kinds: tuple[type, type],  # JAX may take two registered dataclasses for one where their fields agree
     block: tuple[int, ...],
     mesh: Mesh,
 ) -> dict[str, jax.Array]:
