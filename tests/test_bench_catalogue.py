@@ -6,6 +6,8 @@ from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.bench import catalogue
 from jaxvar.bench.report import Bench
 
+pytestmark = pytest.mark.slow  # programs that measure; nothing else depends on them
+
 TINY = Bench(
     dim=3, arms=4, rounds=40, seeds=16, repeats=1, states=3, actions=2, features=3, horizon=3, episodes=20,
     episode_seeds=16, all=True, twin_turns=5,

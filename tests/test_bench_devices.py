@@ -4,6 +4,8 @@ import pytest
 
 from jaxvar.bench.devices import Devices, Row, devices, show
 
+pytestmark = pytest.mark.slow  # programs that measure; nothing else depends on them
+
 
 def test_every_number_of_devices_is_measured(capsys):
     # Two interpreters with their own devices, asked in turn; the first is what the others are compared with.

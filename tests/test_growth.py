@@ -8,6 +8,8 @@ import pytest
 from jaxvar.bench import growth as module
 from jaxvar.bench.growth import Growth, Point, growth
 
+pytestmark = pytest.mark.slow  # programs that measure; nothing else depends on them
+
 
 def small(folder, **options):
     common = {"algorithms": ("oful",), "layers": (1, 2), "dims": (2,), "arms": (2, 3), "sweeps": (1, 2), "repeats": 2}

@@ -13,6 +13,8 @@ from jaxvar.bench import precision as module
 from jaxvar.bench.precision import Precision
 from jaxvar.bench.shared_history import shared_history
 
+pytestmark = pytest.mark.slow  # programs that measure; nothing else depends on them
+
 KEY = jax.random.key(3)
 
 
