@@ -49,6 +49,7 @@ def assert_same_mean_regret(options, rival, num_seeds, rival_seeds):
     assert abs(ours.mean() - theirs.mean()) < 5 * error
 
 
+@pytest.mark.slow
 def test_episodic_rival_has_the_same_mean_regret():
     """96 seeds of ours against 12 of the NumPy loop."""
     options = Bench(states=4, actions=3, features=2, horizon=4, episodes=150)
