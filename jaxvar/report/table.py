@@ -68,7 +68,8 @@ def table(key: str, caption: str, columns: Sequence[Column], rows: Sequence[Row]
 
 def _heading(column: Column) -> Html:
     unit = tag("span", column.unit, class_="unit") if column.unit else Html()
-    return tag("th", column.heading, unit, scope="col", class_=column.kind, data_fixed=column.kind == "bars")
+    head = tag("span", column.heading, class_="head")
+    return tag("th", head, unit, scope="col", class_=column.kind, data_fixed=column.kind == "bars")
 
 
 def _entry(column: Column, entry: Entry) -> Html:

@@ -24,9 +24,8 @@
     return node;
   }
 
-  function look(curve) {
-    return `curve-${curve % data.colours} dash-${curve % data.dashes}`;
-  }
+  const colour = (curve) => `curve-${curve % data.colours}`;
+  const look = (curve) => `${colour(curve)} dash-${curve % data.dashes}`;
 
   function shownCells() {
     const view = +chosen.view.value;
@@ -113,7 +112,7 @@
     );
     const area = make("g", { "clip-path": "url(#plot-area)" });
     const drawn = cells.map((cell) => ({ ...cell, ...paths(cell, x, y, isLogY, bottom) }));
-    for (const cell of drawn) area.append(make("path", { class: `band fill ${look(cell.curve)}`, d: cell.band }));
+    for (const cell of drawn) area.append(make("path", { class: `band fill ${colour(cell.curve)}`, d: cell.band }));
     for (const cell of drawn) {
       area.append(make("path", { class: `line ${look(cell.curve)}`, "data-curve": cell.curve, d: cell.line }));
     }
@@ -157,7 +156,7 @@
     for (const { cell, i } of rows) {
       const value = cell.line[i];
       if (!drawing.isLogY || value > 0) {
-        marks.append(make("circle", { class: `dot fill ${look(cell.curve)}`, cx: across, cy: drawing.y(value), r: 4 }));
+        marks.append(make("circle", { class: `dot fill ${colour(cell.curve)}`, cx: across, cy: drawing.y(value), r: 4 }));
       }
       const line = table.insertRow();
       const sample = make("svg", { class: "swatch", viewBox: "0 0 30 12" }, make("path", { class: `line ${look(cell.curve)}`, d: "M0,6H30" }));

@@ -47,7 +47,7 @@ def section(grid: Grid) -> Html:
     if compared:
         columns += [
             Column("Paired difference", f"± {_LEVEL} t interval"),
-            Column("Less regret than the reference", f"% of seeds [{_LEVEL} Clopper-Pearson]"),
+            Column("Seeds with less", f"% [{_LEVEL} Clopper-Pearson]"),
         ]
     caption = f"Cumulative pseudo-regret after the last {unit}."
     return tag(
@@ -80,7 +80,7 @@ def _explanation(grid: Grid, is_compared: bool) -> list[Html]:
     if not is_compared or grid.result.reference is None:
         return [text(always)]
     before = " A paired difference is the mean over the seeds of an algorithm's regret minus that of "
-    after = " in the same seed; below zero, the algorithm lost less."
+    after = " in the same seed: below zero, the algorithm did better. Seeds with less are those where it did."
     return [text(always + before), label(grid.result.reference), text(after)]
 
 
