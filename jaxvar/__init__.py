@@ -3,7 +3,7 @@
 The ten lines to start from are in the README; ``help`` of each name has its equations, shapes and references.
 """
 
-from jaxvar import constants, nets, planning, random, ridge, status, testing
+from jaxvar import analysis, constants, figures, nets, planning, random, ridge, status, testing
 from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.confidence_ball import confidence_ball
@@ -62,6 +62,7 @@ __all__ = [
     "SimulationResult",
     "Step",
     "Trace",
+    "analysis",
     "ave_ucb",
     "confidence_ball",
     "constants",
@@ -69,6 +70,7 @@ __all__ = [
     "deep_tree",
     "explicit_mdp",
     "fgts_va",
+    "figures",
     "graded_mdp",
     "greedy",
     "hf_ucrl_vtr_plus",
