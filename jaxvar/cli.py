@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import jax
 import tyro
@@ -31,6 +32,7 @@ def main(argv: list[str] | None = None) -> int:
         "growth": _growth,
         "kernels": _kernels,
         "list": _list,
+        "report": _report,
         "version": _version,
     }
     return tyro.extras.subcommand_cli_from_dict(commands, args=argv, prog="jaxvar")
@@ -65,6 +67,24 @@ def _list(to: Format = "text") -> int:
       to: plain text, CSV with every field, or LaTeX.
     """
     print(listing(to), end="")
+    return 0
+
+
+def _report(folder: tyro.conf.Positional[Path], out: Path | None = None) -> int:
+    """Make one HTML page of a study's results, which opens anywhere and needs no network.
+
+    Args:
+      folder: the study's folder.
+      out: where the page goes; report.html in that folder if not given.
+    """
+    from jaxvar.report import write_page
+    from jaxvar.study.load import load
+
+    try:
+        print(write_page(load(folder), out or folder / "report.html"))
+    except (OSError, ValueError) as error:
+        print(f"jaxvar report: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from jaxvar.analysis.sample import algorithm_name, environment_name
+from jaxvar.figures.problems import by_problem, titles
 from jaxvar.study.result import CellResult, StudyResult
 
 _FEWEST = 2  # seeds that an interval needs
@@ -45,29 +44,11 @@ class Grid:
         """The cells with enough of the record for an interval."""
         return [place for place in self.places if place.has(record)]
 
-    def by_setting(self, places: list[Place]) -> list[tuple[int, list[Place]]]:
-        """``places`` by their environment setting, in the study's order."""
-        found: dict[int, list[Place]] = {}
-        for place in places:
-            found.setdefault(place.setting, []).append(place)
-        return sorted(found.items())
-
 
 def grid(result: StudyResult) -> Grid:
     """Find settings and curves, in the study's order."""
-    settings: dict[Any, tuple[int, str]] = {}
-    curves: dict[Any, tuple[int, str]] = {}
-    places = []
-    for cell in result.cells:
-        setting, _ = settings.setdefault(
-            (cell.environment, _key(cell.environment_settings)), (len(settings), environment_name(cell))
-        )
-        curve, _ = curves.setdefault(
-            (cell.algorithm, _key(cell.algorithm_settings)), (len(curves), algorithm_name(cell))
-        )
-        places.append(Place(cell, setting, curve))
-    return Grid(result, tuple(n for _, n in settings.values()), tuple(n for _, n in curves.values()), tuple(places))
-
-
-def _key(settings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, repr(value)) for name, value in settings.items())
+    problems = by_problem(result.cells)
+    settings = {name: i for i, name in enumerate(problems)}
+    curves = {name: i for i, name in enumerate(dict.fromkeys(map(algorithm_name, result.cells)))}
+    places = [Place(c, settings[environment_name(c)], curves[algorithm_name(c)]) for c in result.cells]
+    return Grid(result, tuple(titles(problems)), tuple(curves), tuple(places))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from jaxvar.figures.style import COLOURS, DASHES
 from jaxvar.report.curves import Curve, Line
 from jaxvar.report.markup import Html, label, tag
-
-COLOURS, DASHES = 7, 4  # classes of the style sheet; their lengths have no common divisor
 
 _WIDTH, _HEIGHT = 300, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 292, 8, 164
@@ -16,8 +15,8 @@ _LEAST_SHARE = 1e-8  # of the largest value: what is below has no place on a log
 
 
 def look(curve: int) -> str:
-    """Classes that give a curve its colour and its dashes."""
-    return f"curve-{curve % COLOURS} dash-{curve % DASHES}"
+    """Classes that give a curve its colour and its dashes, the same as in figures."""
+    return f"curve-{curve % len(COLOURS)} dash-{curve % len(DASHES)}"
 
 
 def swatch(curve: int) -> Html:

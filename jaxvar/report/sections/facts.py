@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jaxvar.analysis.captions import constants_text
 from jaxvar.analysis.sample import span
 from jaxvar.analysis.speed import speed
 from jaxvar.report.digits import duration, plain
@@ -27,11 +28,18 @@ def _sentences(grid: Grid) -> list[Html]:
     cells = [place.cell for place in grid.places]
     unit = grid.result.unit
     size = (
-        f"{_count(len(grid.curves), 'algorithm')} in {_count(len(grid.settings), 'environment setting')}: "
-        f"{_count(len(cells), 'cell')}, each with {span(len(c.seeds) for c in cells)} seeds of "
+        f": {_count(len(cells), 'cell')}, each with {span(len(c.seeds) for c in cells)} seeds of "
         f"{span(c.num_rounds for c in cells)} {unit}s, recorded at {span(len(c.rounds) for c in cells)} of them. "
     )
-    return [join([size]), join([_failures(grid)]), _constants(grid), _pairing(grid), join([_effort(grid)])]
+    where = f"{_count(len(grid.curves), 'algorithm')} in {_count(len(grid.settings), 'setting')} of "
+    named = join([label(name) for name in grid.result.environments], ", ")
+    return [
+        join([where, named, size]),
+        join([_failures(grid)]),
+        _constants(grid),
+        _pairing(grid),
+        join([_effort(grid)]),
+    ]
 
 
 def _count(number: int, noun: str) -> str:
@@ -48,14 +56,7 @@ def _failures(grid: Grid) -> str:
 
 def _constants(grid: Grid) -> Html:
     """Which constants, and whose."""
-    users: dict[str, dict[str, None]] = {}
-    for place in grid.places:
-        users.setdefault(place.cell.constants, {})[place.cell.algorithm] = None
-    named = [
-        join([label(constants), " in ", join([label(algorithm) for algorithm in algorithms], ", ")])
-        for constants, algorithms in users.items()
-    ]
-    return join(["Constants: ", join(named, "; "), ". "])
+    return join([label(constants_text(place.cell for place in grid.places)), " "])
 
 
 def _pairing(grid: Grid) -> Html:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from jaxvar.analysis.intervals import Interval, mean_interval, median_interval
 from jaxvar.analysis.paired import Paired, paired, reference_of
 from jaxvar.analysis.sample import percent, sample
@@ -20,21 +22,22 @@ def section(grid: Grid) -> Html:
         return Html()
     means = {id(p): mean_interval(sample(p.cell).final) for p in places}
     compared, reasons = _compared(grid, places)
+    largest: dict[int, float] = {}  # of each setting: where its axis ends
+    for p in places:
+        largest[p.setting] = max(float(means[id(p)].high), largest.get(p.setting, 0.0))
     rows = []
-    for _, inside in grid.by_setting(places):
-        largest = max(float(means[id(p)].high) for p in inside)
-        for p in inside:
-            entries = [
-                name(grid.settings[p.setting]),
-                Entry(join([label(grid.curves[p.curve]), _constants(p)])),
-                _seeds(p),
-                _symmetric(means[id(p)]),
-                Entry(_whisker(means[id(p)], largest)),
-                _median(p),
-            ]
-            if compared:
-                entries += _difference(compared.get(id(p)))
-            rows.append(Row(p.setting, entries))
+    for p in places:
+        entries = [
+            name(grid.settings[p.setting]),
+            Entry(join([label(grid.curves[p.curve]), _constants(p)])),
+            _seeds(p),
+            _symmetric(means[id(p)]),
+            Entry(_whisker(means[id(p)], largest[p.setting])),
+            _median(p),
+        ]
+        if compared:
+            entries += _difference(compared.get(id(p)))
+        rows.append(Row(p.setting, entries))
     unit = grid.result.unit
     columns = [
         Column("Environment", kind="name"),
@@ -100,7 +103,8 @@ def _symmetric(found: Interval) -> Entry:
 def _median(place: Place) -> Entry:
     found = median_interval(sample(place.cell).final)
     decimals = decimals_of(float(found.half))
-    ends = between(float(found.low), float(found.high), decimals)
+    is_known = math.isfinite(float(found.half))  # few seeds have no such interval
+    ends = between(float(found.low), float(found.high), decimals) if is_known else "[none]"
     return Entry(f"{plain(float(found.estimate), decimals)} {ends}", float(found.estimate))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxvar.figures.style import COLOURS, DASHES
 from jaxvar.report import svg
 from jaxvar.report.curves import VIEWS, Curve, is_log_spaced, is_spread
 from jaxvar.report.digits import around, plain
@@ -19,7 +20,7 @@ _TABLE_ROUNDS = 12
 Panel = tuple[int, list[Curve]]  # an environment setting with its curves
 
 
-def panels(grid: Grid, curves: Sequence[Curve]) -> list[Panel]:
+def panels(curves: Sequence[Curve]) -> list[Panel]:
     """The curves by environment setting, in the study's order."""
     found: dict[int, list[Curve]] = {}
     for curve in curves:
@@ -31,7 +32,7 @@ def section(grid: Grid, curves: Sequence[Curve]) -> Html:
     """The section, or a sentence where regret was not recorded."""
     if not curves:
         return tag("section", tag("h2", "Regret"), tag("p", "No cell has two seeds with a recorded regret."))
-    shown = panels(grid, curves)
+    shown = panels(curves)
     pictures = _overview(grid, shown, curves)
     if len(shown) > _MANY_SETTINGS:
         pictures = tag("details", tag("summary", f"All {len(shown)} environment settings"), pictures)
@@ -53,7 +54,7 @@ def data(grid: Grid, curves: Sequence[Curve]) -> dict[str, Any]:
     """What the chart's script reads."""
     tables: dict[tuple[int, ...], int] = {}  # recorded rounds are mostly the same in all cells
     settings = []
-    for setting, inside in panels(grid, curves):
+    for setting, inside in panels(curves):
         cells = [
             {
                 "curve": c.place.curve,
@@ -71,8 +72,8 @@ def data(grid: Grid, curves: Sequence[Curve]) -> dict[str, Any]:
         "views": [{"line": v.what, "band": v.how} for v in curves[0].views] if curves else [],
         "logX": bool(curves) and is_log_spaced(list(curves)),
         "logY": bool(curves) and is_spread(list(curves)),
-        "colours": svg.COLOURS,
-        "dashes": svg.DASHES,
+        "colours": len(COLOURS),
+        "dashes": len(DASHES),
     }
 
 
