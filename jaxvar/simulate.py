@@ -18,14 +18,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxvar import checks, random, runner, status
-from jaxvar.batching import differs
-from jaxvar.pytrees import float_dtype, pytree, static
+from jaxvar import blocks, checks, random, runner, status
+from jaxvar.pytrees import float_dtype
 from jaxvar.records import record_rounds
 from jaxvar.result import SimulationResult
 from jaxvar.sweep import Grid, grid_of
@@ -100,14 +98,14 @@ def simulate(
 
     def play(algorithm: Any, ids: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
         out = _program(
-            _closed(algorithm),
+            blocks.closed(algorithm),
             algorithm_values,
-            _closed(base_environment),
+            blocks.closed(base_environment),
             environment_values,
             words,
             ids,
             rounds,
-            tuple(_closed(r) for r in record),
+            tuple(blocks.closed(r) for r in record),
             num_rounds=num,
             kinds=(type(base_algorithm), type(base_environment)),
             block=(block, 1) if devices[0].platform == "cpu" else (block,),
@@ -160,7 +158,7 @@ def _program(
     mesh: Mesh,
 ) -> dict[str, jax.Array]:
     """Play the runs ``ids``; every output has a leading axis [chunk]."""
-    record = tuple(_opened(r) for r in record)
+    record = tuple(blocks.opened(r) for r in record)
 
     def play_share(
         algorithm: Any,
@@ -171,41 +169,13 @@ def _program(
         ids: Any,
         rounds: Any,
     ) -> dict[str, jax.Array]:
-        share = ids.shape[1]
-
         def play_block(ids: jax.Array) -> dict[str, jax.Array]:
-            mine, theirs = (
-                {i: jnp.moveaxis(v[ids[j]], range(len(block)), range(-len(block), 0)) for i, v in values.items()}
-                for j, values in enumerate((algorithm_values, environment_values))
-            )
-            own = (mine, theirs, ids[2])
-
-            def begin(mine: Any, theirs: Any, seed: jax.Array) -> Any:
-                return runner.begin(_with(algorithm, mine), _with(environment, theirs), words, seed, record)
-
-            # What is the same for all seeds of the block, such as a given model, is held once.
-            flat = jax.tree.map(lambda x: x.reshape(*x.shape[: x.ndim - len(block)], -1), own)
-            fixed_differs, _ = differs(begin, *flat)
-            axes = jax.tree.map(lambda d: -1 if d else None, fixed_differs)
-            fixed, carry = _over_runs(begin, len(block), -1, (axes, -1))(*own)
-
-            def each(function: Any, *carried: Any, shared: tuple[Any, ...] = ()) -> Any:
-                def one(mine: Any, theirs: Any, fixed: Any, carried: Any) -> Any:
-                    return function(_with(algorithm, mine), _with(environment, theirs), fixed, *carried, *shared)
-
-                return _over_runs(one, len(block), (-1, -1, axes, -1), -1)(mine, theirs, fixed, carried)
-
-            def step(carry: Any, round: jax.Array) -> Any:
-                return runner.advance(each, _opened(environment), record, carry, round)[0]
-
-            read_all = _over_runs(functools.partial(runner.read, record), len(block), -1, -1)
-            carry, store = runner.play(step, read_all, carry, rounds, num_rounds)
+            runs = blocks.begin(algorithm, algorithm_values, environment, environment_values, words, ids, record)
+            carry, store = runner.play(runs.step, runs.read, runs.carry, rounds, num_rounds)
             return {**store, "status": carry.status, "status_round": carry.status_round}
 
         out = jax.lax.map(play_block, ids.reshape(3, -1, *block).swapaxes(0, 1))
-        first = range(1, 1 + len(block))
-        moved = {name: jnp.moveaxis(x, range(-len(block), 0), first) for name, x in out.items()}
-        return {name: x.reshape(share, *x.shape[1 + len(block) :]) for name, x in moved.items()}
+        return {name: blocks.runs_first(x, block) for name, x in out.items()}
 
     here, everywhere = PartitionSpec("runs"), PartitionSpec()
     return jax.shard_map(
@@ -215,13 +185,6 @@ def _program(
         out_specs=here,
         check_vma=False,
     )(algorithm, algorithm_values, environment, environment_values, words, ids, rounds)
-
-
-def _over_runs(function: Any, num_axes: int, in_axes: Any, out_axes: Any) -> Any:
-    """``jax.vmap`` of ``function`` over each of the block's axes, which come last."""
-    for _ in range(num_axes):
-        function = jax.vmap(function, in_axes=in_axes, out_axes=out_axes)
-    return function
 
 
 def _check_same_everywhere(numbers: Any, mesh: Mesh) -> None:
@@ -235,29 +198,6 @@ def _check_same_everywhere(numbers: Any, mesh: Mesh) -> None:
             "simulate must be called with the same arguments in every process whose devices it uses; "
             "devices=jax.local_devices() makes a simulation a process's own"
         )
-
-
-@pytree
-class _Closed:
-    """An object that is not a pytree, as part of the program."""
-
-    value: Any = static()
-
-
-def _closed(target: Any) -> Any:
-    """``target`` as a pytree: one that is none already is compiled into the program, numbers and all."""
-    leaves = jax.tree.leaves(target)
-    return _Closed(value=target) if len(leaves) == 1 and leaves[0] is target else target
-
-
-def _opened(target: Any) -> Any:
-    return target.value if isinstance(target, _Closed) else target
-
-
-def _with(base: Any, values: dict[int, jax.Array]) -> Any:
-    """``base`` with some of its leaves replaced."""
-    leaves, structure = jax.tree.flatten(base)
-    return _opened(jax.tree.unflatten(structure, [values.get(i, x) for i, x in enumerate(leaves)]))
 
 
 def _unpack(target: Any) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:
