@@ -45,6 +45,7 @@ from jaxvar.records import linear_spaced, log_spaced
 from jaxvar.result import SimulationError, SimulationResult
 from jaxvar.runner import EpisodeTrace, RunResult, Trace, run, trace
 from jaxvar.simulate import simulate
+from jaxvar.study.definition import Entry, Study
 from jaxvar.sweep import sweep
 
 __version__ = "0.1.0"
@@ -52,6 +53,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Choice",
     "Confidence",
+    "Entry",
     "EpisodeTrace",
     "MdpInstance",
     "Model",
@@ -61,6 +63,7 @@ __all__ = [
     "SimulationError",
     "SimulationResult",
     "Step",
+    "Study",
     "Trace",
     "ave_ucb",
     "confidence_ball",

@@ -1,0 +1,335 @@
+"""What a study is: frozen dataclasses that refuse, when they are made, whatever could not be run.
+
+:class:`Study` and :class:`Entry` are the same from Python, from TOML (:mod:`jaxvar.study.toml_file`) and from the
+configuration stored with results: all three end in these constructors, and so meet the same checks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxvar import checks
+from jaxvar.records import linear_spaced, log_spaced, record_rounds
+from jaxvar.study import names
+from jaxvar.study.building import check_options
+from jaxvar.study.cells import MAX_CELLS, cells, num_cells
+from jaxvar.study.errors import StudyError, inside
+from jaxvar.study.plain import jsonable, plain, question, short, text
+from jaxvar.study.precision import PRECISIONS
+from jaxvar.study.settings import check_paths, plain_sweep, settings, with_setting, written
+
+DEFAULT_RECORD = ("regret", "variance")
+MAX_INT32 = 2**31 - 1  # rounds and seeds are int32
+_SPACINGS = {"linear": linear_spaced, "log": log_spaced}
+_ENTRY_KEYS = ("name", "label", "record", "sweep")
+_ROLES: tuple[tuple[names.Role, str], ...] = (("algorithm", "algorithms"), ("environment", "environments"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One algorithm or one environment of a study, with all the settings it is swept over.
+
+    Args:
+      name: of a public factory, ``"save"`` for :func:`jaxvar.save`.
+      label: how figures and tables call it; the name if not given.
+      options: arguments of the factory. ``noise`` is a table such as ``{"name": "two_point", "std": 0.1}`` (its ``std``
+        may be a table of a schedule), ``constants`` the name of a preset or a table such as
+        ``{"preset": "paper", "beta_scale": 0.3}``, arrays are lists of lists.
+      sweep: dotted path of an option -> list of values; the product of all lists is run.
+      record: names of recorders for this algorithm, instead of the study's.
+    """
+
+    name: str
+    label: str = None  # type: ignore[assignment]  # becomes the name
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    sweep: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    record: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        with inside("name"):
+            factory = names.factories()[names.known("algorithm or environment", self.name, names.factories())]
+        with inside("label"):
+            label = self.name if self.label is None else text("label", self.label)
+        if not isinstance(self.options, Mapping):
+            raise StudyError(f"options must be a mapping, got {short(self.options)}")
+        with inside(what=f"{factory.role} {label!r}"):
+            options = {}
+            for name, value in self.options.items():
+                with inside(name):
+                    options[name] = plain(str(name), value)
+            with inside("sweep"):
+                sweep = plain_sweep(self.sweep)
+            check_paths(factory, options, sweep)
+            with written(options, sweep):
+                check_options(factory, with_setting(options, next(settings(sweep))))
+            record = self.record if self.record is None else _record(self.record)
+            if record is not None and factory.role == "environment":
+                raise StudyError("record belongs to the study or to an algorithm, not to an environment", ("record",))
+        _set(self, label=label, options=options, sweep=sweep, record=record)
+
+    def to_config(self) -> dict[str, Any]:
+        """The entry as its table in TOML has it."""
+        config = {"name": self.name, "label": self.label, **self.options}
+        if self.sweep:
+            config["sweep"] = self.sweep
+        if self.record is not None:
+            config["record"] = self.record
+        return dict(jsonable(config))
+
+    @staticmethod
+    def from_config(config: Any, role: names.Role) -> Entry:
+        """From such a table."""
+        if not isinstance(config, Mapping):
+            raise StudyError(f"{role} must be a table, got {short(config)}")
+        if "name" not in config:
+            raise StudyError(f"name must be given to every {role}")
+        with inside("name"):
+            _of_role(config["name"], role)
+        named = {key: config[key] for key in _ENTRY_KEYS if key in config}
+        factory = names.factories()[config["name"]]
+        for key in config:
+            with inside(key):
+                names.known(
+                    f"key in the table of {role} {factory.name} named", key, (*_ENTRY_KEYS, *factory.parameters)
+                )
+        return Entry(**named, options={key: value for key, value in config.items() if key not in named})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Study:
+    """Algorithms, environments, and how long and how often the ones play the others.
+
+    Args:
+      name: a word or a few.
+      question: what the study is to answer.
+      seeds: seeds per cell, numbered from ``first_seed``.
+      rounds: rounds per seed, where the environments are bandits.
+      episodes: episodes per seed, where they are Markov decision processes.
+      algorithms: at least one.
+      environments: at least one.
+      records: how many evenly spaced rounds (or episodes) to record, or which, or
+        ``{"spacing": "log", "number": 60}``; 100 evenly spaced ones if not given.
+      record: names of recorders, for every algorithm without a ``record`` of its own.
+      key: the root key is ``jax.random.key(key)``.
+      precision: ``float64`` or ``float32``.
+      chunk: seeds per shard; chosen if not given.
+      reference: label of the algorithm that others are compared with.
+      first_seed: number of the first seed.
+    """
+
+    name: str
+    seeds: int
+    algorithms: Sequence[Entry]
+    environments: Sequence[Entry]
+    question: str = ""
+    rounds: int | None = None
+    episodes: int | None = None
+    records: int | Sequence[int] | Mapping[str, Any] | None = None
+    record: Sequence[str] = DEFAULT_RECORD
+    key: int = 0
+    precision: str = "float64"
+    chunk: int | None = None
+    reference: str | None = None
+    first_seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_numbers(self)
+        _set(self, algorithms=_entries(self, "algorithm"), environments=_entries(self, "environment"))
+        with inside("reference"):
+            if self.reference is not None:
+                names.known(
+                    "algorithm to be the reference with the label", self.reference, [e.label for e in self.algorithms]
+                )
+        if num_cells(self) > MAX_CELLS:
+            raise StudyError(
+                f"a study must have at most {MAX_CELLS:,} cells, got {num_cells(self):,}; sweep over fewer values"
+            )
+        cells(self)  # every value of every setting meets its factory now, and not in the middle of a run
+
+    @property
+    def kind(self) -> str:
+        """``bandit`` or ``episodes``."""
+        return "bandit" if self.episodes is None else "episodes"
+
+    @property
+    def unit(self) -> str:
+        """``round`` or ``episode``."""
+        return "round" if self.episodes is None else "episode"
+
+    @property
+    def length(self) -> int:
+        """Rounds or episodes per seed."""
+        length = self.rounds if self.episodes is None else self.episodes
+        assert length is not None  # one of the two was given
+        return length
+
+    @property
+    def recorded(self) -> np.ndarray[Any, Any]:
+        """The recorded rounds (or episodes), [records] int32."""
+        return _recorded(self.records, self.length)
+
+    def to_config(self) -> dict[str, Any]:
+        """Everything as JSON can hold it; :meth:`from_config` makes the same study of it again."""
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        config = {name: value for name, value in fields.items() if value is not None}
+        for role, field in _ROLES:
+            del config[field]
+            config[role] = [entry.to_config() for entry in fields[field]]
+        return dict(jsonable(config))
+
+    @staticmethod
+    def from_config(config: Any) -> Study:
+        """From what TOML holds: ``algorithm`` and ``environment`` are lists of tables."""
+        if not isinstance(config, Mapping):
+            raise StudyError(f"a study must be a table, got {short(config)}")
+        fields = {f.name: f for f in dataclasses.fields(Study)}
+        plural = {field for _, field in _ROLES}
+        allowed = [*(name for name in fields if name not in plural), *(role for role, _ in _ROLES)]
+        for key in config:
+            with inside(key):
+                names.known("key of a study named", key, allowed)
+        for name, described in fields.items():
+            if described.default is dataclasses.MISSING and name not in plural and name not in config:
+                raise StudyError(f"{name} must be given")
+        given = {name: config[name] for name in config if name in fields}
+        for role, field in _ROLES:
+            given[field] = [_entry(config[role], role, i) for i in range(_length(config, role))]
+        return Study(**given)
+
+
+def _set(target: Any, **values: Any) -> None:
+    """Put checked values in the place of what was given to a frozen dataclass."""
+    for name, value in values.items():
+        object.__setattr__(target, name, value)
+
+
+def _check_numbers(study: Study) -> None:
+    for name, check in _FIELDS.items():
+        with inside(name):
+            _set(study, **{name: check(getattr(study, name))})
+    if (study.rounds is None) == (study.episodes is None):
+        got = "both" if study.rounds is not None else "neither"
+        raise StudyError(
+            f"give rounds (for bandits) or episodes (for Markov decision processes), got {got}", ("episodes",)
+        )
+    with inside("first_seed"):
+        checks.count("first_seed", study.first_seed, low=0, high=MAX_INT32 - study.seeds)
+    with inside("records"):
+        num = len(study.recorded)
+        if study.seeds * num > MAX_INT32:
+            raise StudyError(f"seeds times records must be at most 2^31 - 1, got {study.seeds} times {num}")
+
+
+def _name(value: Any) -> str:
+    name = text("name", value)
+    if name.startswith(".") or any(c in name for c in "/\\"):  # it may become a folder's name
+        raise StudyError(f"name must not start with a dot nor hold slashes, got {short(name)}")
+    return name
+
+
+def _count(name: str, value: Any, *, low: int = 1, high: int = MAX_INT32) -> int:
+    return checks.count(name, value, low=low, high=high)
+
+
+def _optional_count(name: str, value: Any) -> int | None:
+    return None if value is None else _count(name, value)
+
+
+def _record(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise StudyError(f"record must be a list of recorders' names, got {short(value)}", ("record",))
+    with inside("record"):
+        found = tuple(names.known("recorder", name, names.RECORDERS) for name in value)
+        if len(set(found)) < len(found):
+            raise StudyError(f"record must not name a recorder twice, got {short(list(value))}")
+        if "regret" not in found:
+            raise StudyError(f"record must have 'regret' among its names, got {short(list(value))}")
+    return found
+
+
+def _records(value: Any) -> Any:
+    """Only the form; :func:`_recorded` looks at the numbers, once the number of rounds is known."""
+    if value is None or isinstance(value, bool):
+        return value if value is None else checks.count("records", value)
+    value = plain("records", value)
+    if isinstance(value, Mapping):
+        for key in value:
+            with inside(key):
+                names.known("key of records named", key, ("spacing", "number"))
+        if set(value) != {"spacing", "number"}:
+            raise StudyError(f"records must have a spacing and a number, got {short(value)}")
+        with inside("spacing"):
+            names.known("spacing of records", value["spacing"], _SPACINGS)
+        with inside("number"):
+            checks.count("records.number", value["number"])
+    return value
+
+
+def _recorded(records: Any, length: int) -> np.ndarray[Any, Any]:
+    if not isinstance(records, Mapping):
+        return record_rounds(records, length)
+    low = 2 if records["spacing"] == "log" and length > 1 else 1  # from the first round to the last
+    number = checks.count("records.number", records["number"], low=low, high=length)
+    return _SPACINGS[records["spacing"]](length, number)
+
+
+_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "name": _name,
+    "question": question,
+    "seeds": lambda v: _count("seeds", v),
+    "rounds": lambda v: _optional_count("rounds", v),
+    "episodes": lambda v: _optional_count("episodes", v),
+    "records": _records,
+    "record": _record,
+    "key": lambda v: _count("key", v, low=0),
+    "precision": lambda v: names.known("precision", v, PRECISIONS),
+    "chunk": lambda v: _optional_count("chunk", v),
+    "first_seed": lambda v: _count("first_seed", v, low=0),
+}
+
+
+def _entries(study: Study, role: names.Role) -> tuple[Entry, ...]:
+    """The checked entries of a role: all of it, all of the study's kind, all labels different."""
+    given = getattr(study, dict(_ROLES)[role])
+    if not isinstance(given, list | tuple) or not given:
+        raise StudyError(f"{role}s must be one {role} or more, got {short(given)}", (role,))
+    first = dict[str, int]()
+    for i, entry in enumerate(given):
+        with inside(role, i):
+            if not isinstance(entry, Entry):
+                raise StudyError(f"{role}s must be a list of jaxvar.Entry, got {short(entry)}")
+            with inside("name"):
+                factory = names.factories()[_of_role(entry.name, role)]
+                if study.kind not in factory.kinds:
+                    (kind,) = factory.kinds
+                    raise StudyError(f"{entry.name} is for {_KINDS[kind]}, but the study for {_KINDS[study.kind]}")
+            if entry.label in first:
+                raise StudyError(f"labels of {role}s must differ, got {entry.label!r} twice", ("label",))
+            first[entry.label] = i
+    return tuple(given)
+
+
+_KINDS = {"bandit": "bandits, in rounds", "episodes": "Markov decision processes, in episodes"}
+
+
+def _of_role(name: Any, role: names.Role) -> str:
+    factory = names.factories().get(name) if isinstance(name, str) else None
+    if factory is not None and factory.role != role:
+        raise StudyError(f"{name!r} is an {factory.role}, not an {role}")
+    return names.known(role, name, names.of_role(role))
+
+
+def _length(config: Mapping[str, Any], role: str) -> int:
+    tables = config.get(role)
+    if not isinstance(tables, list | tuple) or not tables:
+        raise StudyError(f"a study must have one [[{role}]] or more, got {short(tables)}", (role,))
+    return len(tables)
+
+
+def _entry(tables: Any, role: names.Role, number: int) -> Entry:
+    with inside(role, number):
+        return Entry.from_config(tables[number], role)
