@@ -79,7 +79,6 @@ def simulate(
     num = runner.check_call(base_algorithm, base_environment, key, num_rounds, num_episodes, record)
     rounds = record_rounds(records, num)
     episodic = runner.is_episodic(base_environment)
-    steps = num * (_EPISODE_WORK * base_environment.horizon if episodic else 1)
     devices = list(jax.devices() if devices is None else devices)
     if not devices:
         raise ValueError("devices must name at least one device, got none")
@@ -87,8 +86,7 @@ def simulate(
 
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
     total = math.prod(settings) * num_seeds
-    most = _CPU_VECTOR // float_dtype().itemsize
-    block, chunk = _sizes(total, steps, chunk, devices, most)
+    block, chunk = sizes(total, steps(base_environment, num), chunk, devices, widest_block())
     which = np.stack(np.unravel_index(np.arange(total), (*settings, num_seeds))).astype(np.int32)
     which[2] += first_seed
     words = random.key_words(key)
@@ -119,7 +117,7 @@ def simulate(
             # The last chunk is filled up with runs that are dropped again: one shape, one program.
             ids = which[:, np.minimum(np.arange(start, start + chunk), total - 1)]
             part = play(base_algorithm, ids)
-            while np.any(part["status"] & status.CAPACITY) and _can_grow(base_algorithm):
+            while np.any(part["status"] & status.CAPACITY) and can_grow(base_algorithm):
                 base_algorithm = base_algorithm.grow()
                 part = play(base_algorithm, ids)
             kept = min(chunk, total - start)
@@ -128,7 +126,8 @@ def simulate(
 
     axes = tuple(p for p in (algorithm_points, environment_points) if p)
     shape = (*(len(p) for p in axes), num_seeds)
-    joined = {name: _join([p[name] for p in parts]).reshape(*shape, *parts[-1][name].shape[1:]) for name in parts[0]}
+    joined = {name: join_chunks([p[name] for p in parts]) for name in parts[0]}
+    joined = {name: x.reshape(*shape, *x.shape[1:]) for name, x in joined.items()}
     return SimulationResult(
         rounds=rounds,
         status=joined.pop("status"),
@@ -205,8 +204,18 @@ def _unpack(target: Any) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:
     return (target, {}, ()) if grid is None else (grid.base, dict(grid.values), grid.points)
 
 
-def _sizes(total: int, num_rounds: int, chunk: Any, devices: list[jax.Device], largest_block: int) -> tuple[int, int]:
-    """Runs per block and per chunk."""
+def steps(environment: Any, num: int) -> int:
+    """``num`` rounds or episodes in terms of work: about how many rounds of a bandit take as long."""
+    return num * (_EPISODE_WORK * environment.horizon if runner.is_episodic(environment) else 1)
+
+
+def widest_block() -> int:
+    """Runs side by side that fill a CPU's vector."""
+    return _CPU_VECTOR // float_dtype().itemsize
+
+
+def sizes(total: int, num_rounds: int, chunk: Any, devices: list[jax.Device], largest_block: int) -> tuple[int, int]:
+    """Runs per block and per chunk, which is chosen where it is None."""
     on_cpu = devices[0].platform == "cpu"
     while largest_block > 1 and len(devices) * largest_block >= 2 * total:
         largest_block //= 2  # few runs: do not fill their blocks up with runs that nobody asked for
@@ -225,17 +234,18 @@ def _sizes(total: int, num_rounds: int, chunk: Any, devices: list[jax.Device], l
     return math.gcd(share, largest_block), chunk
 
 
-def _can_grow(algorithm: Any) -> bool:
+def can_grow(algorithm: Any) -> bool:
+    """Whether there is one with more capacity."""
     return hasattr(algorithm, "grow") and algorithm.grow().capacity > algorithm.capacity
 
 
-def _join(parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+def join_chunks(parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     """Concatenate chunks; those played with fewer layers are padded: no rounds there, and no failure."""
-    shape = parts[-1].shape[1:]
+    shape = np.max([part.shape[1:] for part in parts], axis=0)
     padded = []
     for part in parts:
         missing = [(0, 0)] + [(0, n - m) for n, m in zip(shape, part.shape[1:], strict=True)]
-        padded.append(np.pad(part, missing, constant_values=part.dtype == bool) if part.shape[1:] != shape else part)
+        padded.append(np.pad(part, missing, constant_values=part.dtype == bool) if np.any(missing) else part)
     return np.concatenate(padded)
 
 

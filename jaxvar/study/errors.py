@@ -19,6 +19,10 @@ class StudyError(ValueError):
         self.where = where
 
 
+class RunError(RuntimeError):
+    """A study that could not be run, stored or read; the message is a sentence or a few, for the user."""
+
+
 @contextlib.contextmanager
 def inside(*where: Any, what: str = "") -> Iterator[None]:
     """Errors raised within belong to the part ``where`` of the study; ``what``, its name, is put before them."""

@@ -21,9 +21,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxvar import blocks, runner
 from jaxvar.pytrees import float_dtype
+from jaxvar.simulate import widest_block
 
 _RUNS, _EVERYWHERE = PartitionSpec("runs"), PartitionSpec()
 _COMPILED: dict[Any, Any] = {}  # programs of this process, by what they were compiled for
+_SHAPES: dict[Any, Any] = {}  # of what they hold, likewise
 
 
 class Held(NamedTuple):
@@ -58,7 +60,11 @@ class Program:
         if held is None:
             held = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self.shapes)
         args = (*self._inputs(), seeds.astype(np.int32), np.int32(first), np.int32(num_rounds), held)
-        return self._compiled(num_rounds)(*jax.tree.map(self._place, args, self._specs(args)))  # type: ignore[no-any-return]
+        return self._compiled(num_rounds)(*jax.tree.map(self._place, args, self._specs(args)))
+
+    def compile(self, num_rounds: int) -> None:
+        """Make sure that :meth:`play` will not have to compile."""
+        self._compiled(num_rounds)
 
     def memory(self, num_rounds: int) -> int:
         """Bytes that one device needs while it plays its share of a chunk, by the compiled program."""
@@ -66,10 +72,15 @@ class Program:
         total = size.argument_size_in_bytes + size.output_size_in_bytes + size.temp_size_in_bytes
         return int(total - size.alias_size_in_bytes + size.generated_code_size_in_bytes)
 
-    @functools.cached_property
+    @property
     def shapes(self) -> Held:
         """Shapes and types of what is held."""
+        key = self._key()
+        if key not in _SHAPES:
+            _SHAPES[key] = self._traced_shapes()
+        return _SHAPES[key]
 
+    def _traced_shapes(self) -> Held:
         def begin(words: Any, seed: Any) -> Held:
             _, carry = runner.begin(self.algorithm, self.environment, words, seed, self.record)
             read = functools.partial(runner.read, self.record)
@@ -77,6 +88,13 @@ class Program:
 
         one = jax.eval_shape(begin, self.words, np.int32(0))
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct((self.chunk, *x.shape), x.dtype), one)
+
+    def _key(self) -> Any:
+        """What a program is compiled for: all but the values of numbers."""
+        leaves, structure = jax.tree.flatten(self._inputs())
+        kinds = (type(self.algorithm), type(self.environment))
+        types = tuple((np.shape(x), np.dtype(x.dtype)) for x in leaves)
+        return structure, types, kinds, self.block, self.chunk, self.mesh, float_dtype()
 
     def _inputs(self) -> tuple[Any, ...]:
         record = tuple(blocks.closed(r) for r in self.record)
@@ -96,22 +114,18 @@ class Program:
         return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
 
     def _compiled(self, num_rounds: int) -> Any:
-        args = (*self._inputs(), np.zeros(self.chunk, np.int32), np.int32(1), np.int32(1), self.shapes)
-        shapes = jax.tree.map(
-            lambda x, spec: jax.ShapeDtypeStruct(np.shape(x), x.dtype, sharding=NamedSharding(self.mesh, spec)),
-            args,
-            self._specs(args),
-        )
-        static = {
-            "kinds": (type(self.algorithm), type(self.environment)),
-            "block": self.block,
-            "mesh": self.mesh,
-            "length": None if _on_cpu(self.mesh) else num_rounds,
-        }
-        leaves, structure = jax.tree.flatten(shapes)
-        key = (structure, tuple((x.shape, x.dtype) for x in leaves), *static.values(), float_dtype())
+        length = None if _on_cpu(self.mesh) else num_rounds
+        key = (*self._key(), length)
         if key not in _COMPILED:
-            _COMPILED[key] = _stretch.lower(*shapes, **static).compile()
+            args = (*self._inputs(), np.zeros(self.chunk, np.int32), np.int32(1), np.int32(1), self.shapes)
+            shapes = jax.tree.map(
+                lambda x, spec: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(self.mesh, spec)),
+                args,
+                self._specs(args),
+            )
+            kinds = (type(self.algorithm), type(self.environment))
+            lowered = _stretch.lower(*shapes, kinds=kinds, block=self.block, mesh=self.mesh, length=length)
+            _COMPILED[key] = lowered.compile()
         return _COMPILED[key]
 
 
@@ -182,18 +196,13 @@ def _chosen(is_first: jax.Array, fresh: Held, before: Held, num_axes: int) -> He
             return value
         return jax.random.wrap_key_data(jnp.moveaxis(value, new.ndim - num_axes, -1), impl=jax.random.key_impl(new))
 
-    return jax.tree.map(choose, fresh, _plain(fresh, num_axes), before)  # type: ignore[no-any-return]
+    return jax.tree.map(choose, fresh, _plain(fresh, num_axes), before)
 
 
 def block_shape(chunk: int, mesh: Mesh) -> tuple[int, ...]:
     """Runs that are played side by side; see :mod:`jaxvar.simulate`."""
     share = chunk // mesh.size
     return (math.gcd(share, widest_block()), 1) if _on_cpu(mesh) else (share,)
-
-
-def widest_block() -> int:
-    """Numbers that fit into the widest vector of a CPU."""
-    return 64 // float_dtype().itemsize
 
 
 def _on_cpu(mesh: Mesh) -> bool:
