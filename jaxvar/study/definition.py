@@ -62,9 +62,10 @@ class Entry:
             check_paths(factory, options, sweep)
             with written(options, sweep):
                 check_options(factory, with_setting(options, next(settings(sweep))))
-            record = self.record if self.record is None else fields.record(self.record)
-            if record is not None and factory.role == "environment":
-                raise StudyError("record belongs to the study or to an algorithm, not to an environment", ("record",))
+            with inside("record"):
+                record = self.record if self.record is None else fields.record(self.record)
+                if record is not None and factory.role == "environment":
+                    raise StudyError("record belongs to the study or to an algorithm, not to an environment")
         _set(self, label=label, options=options, sweep=sweep, record=record)
 
     def to_config(self) -> dict[str, Any]:

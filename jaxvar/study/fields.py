@@ -36,13 +36,12 @@ def _optional_count(name: str, value: Any) -> int | None:
 def record(value: Any) -> tuple[str, ...]:
     """Names of recorders, regret among them."""
     if not isinstance(value, list | tuple) or not value:
-        raise StudyError(f"record must be a list of recorders' names, got {short(value)}", ("record",))
-    with inside("record"):
-        found = tuple(names.known("recorder", name, names.RECORDERS) for name in value)
-        if len(set(found)) < len(found):
-            raise StudyError(f"record must not name a recorder twice, got {short(list(value))}")
-        if "regret" not in found:
-            raise StudyError(f"record must have 'regret' among its names, got {short(list(value))}")
+        raise StudyError(f"record must be a list of recorders' names, got {short(value)}")
+    found = tuple(names.known("recorder", name, names.RECORDERS) for name in value)
+    if len(set(found)) < len(found):
+        raise StudyError(f"record must not name a recorder twice, got {short(list(value))}")
+    if "regret" not in found:
+        raise StudyError(f"record must have 'regret' among its names, got {short(list(value))}")
     return found
 
 
