@@ -46,6 +46,7 @@ from jaxvar.result import SimulationError, SimulationResult
 from jaxvar.runner import EpisodeTrace, RunResult, Trace, run, trace
 from jaxvar.simulate import simulate
 from jaxvar.study.definition import Entry, Study
+from jaxvar.study.toml_file import read_study
 from jaxvar.sweep import sweep
 
 __version__ = "0.1.0"
@@ -91,6 +92,7 @@ __all__ = [
     "oful",
     "planning",
     "random",
+    "read_study",
     "record",
     "replay_bandit",
     "ridge",

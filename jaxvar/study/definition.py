@@ -7,24 +7,20 @@ configuration stored with results: all three end in these constructors, and so m
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxvar import checks
-from jaxvar.records import linear_spaced, log_spaced, record_rounds
-from jaxvar.study import names
+from jaxvar.study import fields, names
 from jaxvar.study.building import check_options
 from jaxvar.study.cells import MAX_CELLS, cells, num_cells
 from jaxvar.study.errors import StudyError, inside
-from jaxvar.study.plain import jsonable, plain, question, short, text
-from jaxvar.study.precision import PRECISIONS
+from jaxvar.study.plain import jsonable, plain, short, text
 from jaxvar.study.settings import check_paths, plain_sweep, settings, with_setting, written
 
 DEFAULT_RECORD = ("regret", "variance")
-MAX_INT32 = 2**31 - 1  # rounds and seeds are int32
-_SPACINGS = {"linear": linear_spaced, "log": log_spaced}
 _ENTRY_KEYS = ("name", "label", "record", "sweep")
 _ROLES: tuple[tuple[names.Role, str], ...] = (("algorithm", "algorithms"), ("environment", "environments"))
 
@@ -66,9 +62,10 @@ class Entry:
             check_paths(factory, options, sweep)
             with written(options, sweep):
                 check_options(factory, with_setting(options, next(settings(sweep))))
-            record = self.record if self.record is None else _record(self.record)
-            if record is not None and factory.role == "environment":
-                raise StudyError("record belongs to the study or to an algorithm, not to an environment", ("record",))
+            with inside("record"):
+                record = self.record if self.record is None else fields.record(self.record)
+                if record is not None and factory.role == "environment":
+                    raise StudyError("record belongs to the study or to an algorithm, not to an environment")
         _set(self, label=label, options=options, sweep=sweep, record=record)
 
     def to_config(self) -> dict[str, Any]:
@@ -137,7 +134,7 @@ class Study:
     first_seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
+        _check_fields(self)
         _set(self, algorithms=_entries(self, "algorithm"), environments=_entries(self, "environment"))
         with inside("reference"):
             if self.reference is not None:
@@ -170,15 +167,14 @@ class Study:
     @property
     def recorded(self) -> np.ndarray[Any, Any]:
         """The recorded rounds (or episodes), [records] int32."""
-        return _recorded(self.records, self.length)
+        return fields.recorded(self.records, self.length)
 
     def to_config(self) -> dict[str, Any]:
         """Everything as JSON can hold it; :meth:`from_config` makes the same study of it again."""
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        config = {name: value for name, value in fields.items() if value is not None}
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        config = {name: value for name, value in values.items() if value is not None}
         for role, field in _ROLES:
-            del config[field]
-            config[role] = [entry.to_config() for entry in fields[field]]
+            config[role] = [entry.to_config() for entry in config.pop(field)]
         return dict(jsonable(config))
 
     @staticmethod
@@ -186,16 +182,15 @@ class Study:
         """From what TOML holds: ``algorithm`` and ``environment`` are lists of tables."""
         if not isinstance(config, Mapping):
             raise StudyError(f"a study must be a table, got {short(config)}")
-        fields = {f.name: f for f in dataclasses.fields(Study)}
         plural = {field for _, field in _ROLES}
-        allowed = [*(name for name in fields if name not in plural), *(role for role, _ in _ROLES)]
+        own = {f.name: f.default for f in dataclasses.fields(Study) if f.name not in plural}
         for key in config:
             with inside(key):
-                names.known("key of a study named", key, allowed)
-        for name, described in fields.items():
-            if described.default is dataclasses.MISSING and name not in plural and name not in config:
+                names.known("key of a study named", key, (*own, *dict(_ROLES)))
+        for name, default in own.items():
+            if default is dataclasses.MISSING and name not in config:
                 raise StudyError(f"{name} must be given")
-        given = {name: config[name] for name in config if name in fields}
+        given = {name: config[name] for name in config if name in own}
         for role, field in _ROLES:
             given[field] = [_entry(config[role], role, i) for i in range(_length(config, role))]
         return Study(**given)
@@ -207,8 +202,8 @@ def _set(target: Any, **values: Any) -> None:
         object.__setattr__(target, name, value)
 
 
-def _check_numbers(study: Study) -> None:
-    for name, check in _FIELDS.items():
+def _check_fields(study: Study) -> None:
+    for name, check in fields.CHECKS.items():
         with inside(name):
             _set(study, **{name: check(getattr(study, name))})
     if (study.rounds is None) == (study.episodes is None):
@@ -217,79 +212,11 @@ def _check_numbers(study: Study) -> None:
             f"give rounds (for bandits) or episodes (for Markov decision processes), got {got}", ("episodes",)
         )
     with inside("first_seed"):
-        checks.count("first_seed", study.first_seed, low=0, high=MAX_INT32 - study.seeds)
+        checks.count("first_seed", study.first_seed, low=0, high=fields.MAX_INT32 - study.seeds)
     with inside("records"):
         num = len(study.recorded)
-        if study.seeds * num > MAX_INT32:
+        if study.seeds * num > fields.MAX_INT32:
             raise StudyError(f"seeds times records must be at most 2^31 - 1, got {study.seeds} times {num}")
-
-
-def _name(value: Any) -> str:
-    name = text("name", value)
-    if name.startswith(".") or any(c in name for c in "/\\"):  # it may become a folder's name
-        raise StudyError(f"name must not start with a dot nor hold slashes, got {short(name)}")
-    return name
-
-
-def _count(name: str, value: Any, *, low: int = 1, high: int = MAX_INT32) -> int:
-    return checks.count(name, value, low=low, high=high)
-
-
-def _optional_count(name: str, value: Any) -> int | None:
-    return None if value is None else _count(name, value)
-
-
-def _record(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not value:
-        raise StudyError(f"record must be a list of recorders' names, got {short(value)}", ("record",))
-    with inside("record"):
-        found = tuple(names.known("recorder", name, names.RECORDERS) for name in value)
-        if len(set(found)) < len(found):
-            raise StudyError(f"record must not name a recorder twice, got {short(list(value))}")
-        if "regret" not in found:
-            raise StudyError(f"record must have 'regret' among its names, got {short(list(value))}")
-    return found
-
-
-def _records(value: Any) -> Any:
-    """Only the form; :func:`_recorded` looks at the numbers, once the number of rounds is known."""
-    if value is None or isinstance(value, bool):
-        return value if value is None else checks.count("records", value)
-    value = plain("records", value)
-    if isinstance(value, Mapping):
-        for key in value:
-            with inside(key):
-                names.known("key of records named", key, ("spacing", "number"))
-        if set(value) != {"spacing", "number"}:
-            raise StudyError(f"records must have a spacing and a number, got {short(value)}")
-        with inside("spacing"):
-            names.known("spacing of records", value["spacing"], _SPACINGS)
-        with inside("number"):
-            checks.count("records.number", value["number"])
-    return value
-
-
-def _recorded(records: Any, length: int) -> np.ndarray[Any, Any]:
-    if not isinstance(records, Mapping):
-        return record_rounds(records, length)
-    low = 2 if records["spacing"] == "log" and length > 1 else 1  # from the first round to the last
-    number = checks.count("records.number", records["number"], low=low, high=length)
-    return _SPACINGS[records["spacing"]](length, number)
-
-
-_FIELDS: dict[str, Callable[[Any], Any]] = {
-    "name": _name,
-    "question": question,
-    "seeds": lambda v: _count("seeds", v),
-    "rounds": lambda v: _optional_count("rounds", v),
-    "episodes": lambda v: _optional_count("episodes", v),
-    "records": _records,
-    "record": _record,
-    "key": lambda v: _count("key", v, low=0),
-    "precision": lambda v: names.known("precision", v, PRECISIONS),
-    "chunk": lambda v: _optional_count("chunk", v),
-    "first_seed": lambda v: _count("first_seed", v, low=0),
-}
 
 
 def _entries(study: Study, role: names.Role) -> tuple[Entry, ...]:
@@ -306,7 +233,8 @@ def _entries(study: Study, role: names.Role) -> tuple[Entry, ...]:
                 factory = names.factories()[_of_role(entry.name, role)]
                 if study.kind not in factory.kinds:
                     (kind,) = factory.kinds
-                    raise StudyError(f"{entry.name} is for {_KINDS[kind]}, but the study for {_KINDS[study.kind]}")
+                    wrong = f"{entry.name} is for {_KINDS[kind]}, but the study for {_KINDS[study.kind]}"
+                    raise StudyError(f"{role} {entry.label!r}: {wrong}")
             if entry.label in first:
                 raise StudyError(f"labels of {role}s must differ, got {entry.label!r} twice", ("label",))
             first[entry.label] = i

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing
 from typing import Any
 
+from jaxvar.environments.replay import ReplayBandit
 from jaxvar.runner import is_episodic
 
 
@@ -13,7 +14,7 @@ def unsupported(recorder: str, algorithm: Any, environment: Any) -> str | None:
     if recorder == "confidence":
         if not hasattr(algorithm, "confidence"):
             return "the algorithm has no confidence sets of that form"
-        if hasattr(environment, "theta_star") and environment.theta_star is None and hasattr(environment, "means"):
+        if isinstance(environment, ReplayBandit) and environment.theta_star is None:
             return "the environment was given no theta_star"
     if recorder == "layer_rounds" and not hasattr(algorithm, "capacity"):
         return "the algorithm has no layers"
