@@ -45,6 +45,8 @@ from jaxvar.records import linear_spaced, log_spaced
 from jaxvar.result import SimulationError, SimulationResult
 from jaxvar.runner import EpisodeTrace, RunResult, Trace, run, trace
 from jaxvar.simulate import simulate
+from jaxvar.study.definition import Entry, Study
+from jaxvar.study.toml_file import read_study
 from jaxvar.sweep import sweep
 
 __version__ = "0.1.0"
@@ -52,6 +54,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Choice",
     "Confidence",
+    "Entry",
     "EpisodeTrace",
     "MdpInstance",
     "Model",
@@ -61,6 +64,7 @@ __all__ = [
     "SimulationError",
     "SimulationResult",
     "Step",
+    "Study",
     "Trace",
     "analysis",
     "ave_ucb",
@@ -90,6 +94,7 @@ __all__ = [
     "oful",
     "planning",
     "random",
+    "read_study",
     "record",
     "replay_bandit",
     "report",

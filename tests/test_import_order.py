@@ -18,6 +18,7 @@ LAYERS = (
     {"result", "seeds", "sweep"},
     {"episodes", "rounds"},
     {"runner"},
+    {"blocks"},
     {"simulate"},
     {"study"},
     {"analysis"},
