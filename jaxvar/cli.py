@@ -78,11 +78,16 @@ def _report(folder: tyro.conf.Positional[Path], out: Path | None = None) -> int:
       out: where the page goes; report.html in that folder if not given.
     """
     from jaxvar.report import write_page
+    from jaxvar.study.errors import RunError
     from jaxvar.study.load import load
 
+    path = out or folder / "report.html"
     try:
-        print(write_page(load(folder), out or folder / "report.html"))
-    except (OSError, ValueError) as error:
+        print(write_page(load(folder), path))
+    except OSError as error:
+        print(f"jaxvar report: {path} cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
+    except (RunError, ValueError) as error:
         print(f"jaxvar report: {error}", file=sys.stderr)
         return 1
     return 0

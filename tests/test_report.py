@@ -12,10 +12,14 @@ import pytest
 from scipy import stats
 
 from jaxvar import status
+from jaxvar.cli import main
 from jaxvar.figures.style import COLOURS, DASHES
 from jaxvar.report import page, write_page
 from jaxvar.report.digits import around, between, duration, plain, short
 from jaxvar.report.markup import Html, embed, label, tag
+from jaxvar.report.outline import outline
+from jaxvar.study.definition import Entry, Study
+from jaxvar.study.run import run_study
 from tests.made_up_study import cell, curves, study, whole_study
 
 FORBIDDEN = ("<script", "</script", "<!--", "]]>", "\u2028", "\u2029")
@@ -26,7 +30,7 @@ class Reader(html.parser.HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tables, self.scripts, self.styles, self.ids, self.words = {}, [], [], [], []
+        self.tables, self.scripts, self.styles, self.ids, self.words, self.definition = {}, [], [], [], [], None
         self.rows, self.open = None, []
         self.feed(text)
 
@@ -40,6 +44,8 @@ class Reader(html.parser.HTMLParser):
             self.rows.append([])
         elif name in ("td", "th"):
             self.rows[-1].append("")
+        elif given.get("id") == "study-definition":
+            self.definition = ""
         elif name in ("script", "style"):
             (self.scripts if name == "script" else self.styles).append("")
 
@@ -54,6 +60,8 @@ class Reader(html.parser.HTMLParser):
             self.styles[-1] += text
         else:
             self.words.append(text)
+            if self.definition == "":
+                self.definition = text
             if self.rows and self.rows[-1] and {"td", "th"} & set(self.open):
                 self.rows[-1][-1] += text
 
@@ -234,6 +242,20 @@ def test_embedded_numbers_are_finite():
         embed([float("nan")])
 
 
+def test_outline_is_json_in_short_lines():
+    """It reads back as what it was, NumPy's numbers included, and breaks only what is long."""
+    value = {"short": [1, {"a": "b"}], "long": [f"number {i}" for i in range(40)], "deep": {"x": [[0.5] * 40]}}
+    text = outline(value)
+    assert json.loads(text) == value and '\n  "short": [1, {"a": "b"}],\n' in text
+    assert max(map(len, text.splitlines())) <= 100
+    assert json.loads(outline({"n": np.float64(0.5), "a": np.arange(3), 3: (), "none": None})) == {
+        "n": 0.5,
+        "a": [0, 1, 2],
+        "3": [],
+        "none": None,
+    }
+
+
 def test_digits_follow_the_uncertainty():
     """Two digits of the half width; small and large numbers alike."""
     assert around(1234.567, 12.3) == "1,235 ± 12"
@@ -253,6 +275,39 @@ def test_style_sheet_has_a_look_for_every_curve_of_the_figures(read):
         assert found | {0} == set(range(len(looks)))
     colours = dict(re.findall(r"--curve-(\d): (?:var\(--light, )?(#\w{6})", read.styles[0]))
     assert [colours[str(i)] for i in range(len(COLOURS))] == [c.lower() for c in COLOURS]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A study that was really run."""
+    out = tmp_path_factory.mktemp("study")
+    arms = Entry("linear_bandit", options={"dim": 2, "num_arms": 3, "noise": {"name": "two_point", "std": 0.1}})
+    small = Study(name="really run", seeds=4, rounds=20, algorithms=(Entry("uniform"),), environments=(arms,))
+    run_study(small, out, progress=False)
+    return out
+
+
+def test_command_makes_the_page_of_a_folder(folder, tmp_path, capsys):
+    """Beside the results or where it is asked for; the study in it is the study that was run."""
+    for arguments, path in (([], folder / "report.html"), (["--out", f"{tmp_path}/x.html"], tmp_path / "x.html")):
+        assert main(["report", str(folder), *arguments]) == 0
+        assert capsys.readouterr().out == f"{path}\n"
+        read = Reader(path.read_text("utf-8"))
+        assert read.column("final-table", 2) == ["4"] and "really run" in read.words
+        definition = Study.from_config(json.loads(read.definition))
+        assert definition.to_config() == json.loads((folder / "run.json").read_text())["study"]
+
+
+def test_command_says_what_is_wrong(folder, tmp_path, capsys):
+    """In one sentence, with exit code 1, and with nothing left behind."""
+    assert main(["report", str(tmp_path)]) == 1
+    assert f"{tmp_path} holds no study" in capsys.readouterr().err
+    assert main(["report", str(folder), "--out", str(tmp_path / "no" / "x.html")]) == 1
+    assert f"{tmp_path}/no/x.html cannot be written: No such file or directory" in capsys.readouterr().err
+    assert main(["report", str(folder), "--out", str(tmp_path)]) == 1
+    assert "cannot be written: Is a directory" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    assert [p for p in tmp_path.parent.iterdir() if p.name.startswith(".")] == []
 
 
 def test_page_is_written_whole(result, tmp_path):

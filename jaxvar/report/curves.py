@@ -66,6 +66,6 @@ def is_log_spaced(curves: list[Curve]) -> bool:
 
 
 def is_spread(curves: list[Curve]) -> bool:
-    """Whether the largest final regret hides the smallest on a linear axis."""
+    """Whether a linear axis would hide something: growth over early records, or the smallest final regret."""
     final = [c.views[0].line[-1] for c in curves if c.views[0].line[-1] > 0]
-    return len(final) > 1 and max(final) > 100 * min(final)
+    return is_log_spaced(curves) or (len(final) > 1 and max(final) > 100 * min(final))

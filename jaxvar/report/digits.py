@@ -40,7 +40,7 @@ def short(value: float) -> str:
 def duration(seconds: float) -> str:
     """A time in its largest units."""
     if seconds < 60:
-        return f"{seconds:.3g} s"
+        return f"{seconds:#.3g} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

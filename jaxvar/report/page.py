@@ -16,7 +16,7 @@ from jaxvar.report.sections import configuration, coverage, exponents, facts, fa
 from jaxvar.study.result import StudyResult
 
 _ASSETS = importlib.resources.files("jaxvar.report") / "assets"
-_SCRIPTS = ("numbers.js", "chart.js", "tables.js", "theme.js", "print.js")
+_SCRIPTS = ("numbers.js", "chart.js", "tables.js", "theme.js")
 
 
 def page(result: StudyResult) -> str:

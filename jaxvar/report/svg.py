@@ -81,7 +81,7 @@ def _axes(x: Axis, y: Axis) -> list[Html]:
     for v in y.ticks(4):
         parts.append(tag("line", class_="grid", x1=_LEFT, x2=_RIGHT, y1=y(v), y2=y(v)))
         parts.append(tag("text", tick(v), x=_LEFT - 5, y=y(v) + 4, text_anchor="end"))
-    for v in x.ticks(3):
+    for v in x.ticks(4 if x.is_log else 3):
         parts.append(tag("line", class_="axis", x1=x(v), x2=x(v), y1=_BOTTOM, y2=_BOTTOM + 4))
         anchor = "end" if x(v) > _RIGHT - 20 else "middle"
         parts.append(tag("text", tick(v), x=x(v), y=_BOTTOM + 16, text_anchor=anchor))

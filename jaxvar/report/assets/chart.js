@@ -107,8 +107,8 @@
     }
     picture.append(
       make("path", { class: "axis", d: `M${left},${top}V${bottom}H${right}` }),
-      make("text", { x: (left + right) / 2, y: height - 6, "text-anchor": "middle" }, data.unit + "s" + (isLogX ? " (log)" : "")),
-      make("text", { x: -(top + bottom) / 2, y: 13, transform: "rotate(-90)", "text-anchor": "middle" }, "regret" + (isLogY ? " (log)" : "")),
+      make("text", { class: "title-x", x: (left + right) / 2, y: height - 6, "text-anchor": "middle" }, data.unit + "s" + (isLogX ? " (log)" : "")),
+      make("text", { class: "title-y", x: -(top + bottom) / 2, y: 13, transform: "rotate(-90)", "text-anchor": "middle" }, "regret" + (isLogY ? " (log)" : "")),
     );
     const area = make("g", { "clip-path": "url(#plot-area)" });
     const drawn = cells.map((cell) => ({ ...cell, ...paths(cell, x, y, isLogY, bottom) }));

@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from jaxvar.report.grid import Grid
 from jaxvar.report.markup import Html, label, tag
+from jaxvar.report.outline import outline
 
 _REPEAT = """\
 import json, jaxvar as jv
 
-study = jv.Study.from_config(json.load(open("run.json"))["study"])
+study = jv.Study.from_config(json.load(open("study.json")))
 jv.run_study(study, "again")"""
 
 
 def section(grid: Grid, version: str) -> Html:
     """The section."""
     config = grid.result.config
-    written = json.dumps(config, indent=2, ensure_ascii=False, default=_plain)
+    everything = tag("summary", "run.json: cells with every argument, versions and devices, checksums")
     return tag(
         "section",
         tag("h2", "Configuration"),
         *_repeat(config),
-        tag("details", tag("summary", "run.json"), tag("pre", written, tabindex=0), class_="print"),
+        tag("details", everything, tag("pre", outline(config), tabindex=0)),
         tag("p", "To cite: ", label(_citation(config, version)), class_="note"),
         id="configuration",
     )
 
 
 def _repeat(config: Mapping[str, Any]) -> list[Html]:
-    """What to do with ``run.json``, and what the study ran on, as far as it says so."""
+    """The study itself, what to do with it, and what it ran on, as far as ``run.json`` says so."""
     parts = []
     if isinstance(config.get("study"), Mapping):
-        parts.append(tag("p", "To repeat the study, save the text below as ", tag("code", "run.json"), " and run"))
-        parts.append(tag("pre", _REPEAT, tabindex=0))
+        parts += [
+            tag("pre", outline(config["study"]), tabindex=0, id="study-definition"),
+            tag("p", "To repeat the study, save the text above as ", tag("code", "study.json"), " and run"),
+            tag("pre", _REPEAT, tabindex=0),
+        ]
     runs = config.get("runs")
     if runs and isinstance(runs[-1], Mapping):
         told = ", ".join(f"{name} {value}" for name, value in runs[-1].items())
@@ -48,8 +49,3 @@ def _repeat(config: Mapping[str, Any]) -> list[Html]:
 def _citation(config: Mapping[str, Any], version: str) -> str:
     identity = f", study {config['study_hash']}" if "study_hash" in config else ""
     return f"The jaxvar developers, jaxvar {version}{identity}."
-
-
-def _plain(value: Any) -> Any:
-    """Whatever JSON does not know: NumPy's numbers as numbers, the rest as text."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

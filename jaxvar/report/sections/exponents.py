@@ -54,7 +54,7 @@ def _exponent(found: Slope) -> list[Entry]:
     if found.slope is None:
         return [MISSING, points]
     low, high, value = float(found.slope.low), float(found.slope.high), float(found.slope.estimate)
-    decimals = min(4, decimals_of((high - low) / 2))
+    decimals = min(3, decimals_of((high - low) / 2))
     return [Entry(f"{plain(value, decimals)} {between(low, high, decimals)}", value), points]
 
 

@@ -44,7 +44,7 @@ def section(grid: Grid) -> Html:
         Column("Algorithm", "constants", kind="name"),
         Column("Seeds"),
         Column("Mean regret", f"± {_LEVEL} t interval"),
-        Column("Mean regret", "dot, line: the interval; from 0", kind="bars"),
+        Column("Mean regret", "and interval, from 0", kind="bars"),
         Column("Median regret", f"[{_LEVEL} by order statistics]"),
     ]
     if compared:
