@@ -4,6 +4,7 @@ The ten lines to start from are in the README; ``help`` of each name has its equ
 """
 
 from jaxvar import analysis, constants, figures, nets, planning, random, report, ridge, status, testing
+from jaxvar import analysis, constants, figures, nets, planning, random, ridge, status, tables, testing
 from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.confidence_ball import confidence_ball
@@ -107,6 +108,7 @@ __all__ = [
     "status",
     "sup_lin_ucb",
     "sweep",
+    "tables",
     "testing",
     "trace",
     "tune_cpu",

@@ -5,7 +5,8 @@ import pytest
 from scipy import optimize, stats
 
 from jaxvar.analysis import Law, Term, fit_growth_law
-from jaxvar.analysis.growth_law import _check_points, _observe, _Standard
+from jaxvar.analysis.growth_fit import Standard
+from jaxvar.analysis.growth_points import check_points, observe
 from jaxvar.analysis.growth_solver import solve
 from tests.made_up_study import ROUNDS, cell
 
@@ -50,9 +51,9 @@ def test_the_optimiser_agrees_with_scipys():
     """Both laws, both scales, real residuals: the same least squares to 1e-6 in the loss and 1e-4 in the parameters."""
     cells = grid(two_terms, spread=0.5)
     for law in (ONE, TWO):
-        seen = _observe(law, cells, "regret", 1, 2, 0)
-        _check_points(law, seen, "regret")
-        problem = _Standard.of(law, seen).problem(seen).rows(slice(0, 1))
+        seen = observe(law, cells, "regret", 1, 2, 0)
+        check_points(law, seen, "regret")
+        problem = Standard.of(law, seen).problem(seen).rows(slice(0, 1))
         for scale in ("log", "relative"):
             ours = solve(problem, scale)
 

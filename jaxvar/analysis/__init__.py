@@ -5,7 +5,8 @@ Seeds that failed are left out and counted; a NaN anywhere else is an error that
 
 from jaxvar.analysis.bands import Band, band
 from jaxvar.analysis.coverage import Coverage, coverage
-from jaxvar.analysis.growth_law import GrowthFit, Law, Term, fit_growth_law
+from jaxvar.analysis.growth_fit import fit_growth_law
+from jaxvar.analysis.growth_law import GrowthFit, Law, Term
 from jaxvar.analysis.intervals import (
     Interval,
     bootstrap_interval,

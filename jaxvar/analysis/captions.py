@@ -1,7 +1,8 @@
-"""What every caption says in the same words: how many seeds, and which constants."""
+"""What every caption says in the same words, how many seeds and which constants; and labels that stay text."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 
 from jaxvar.analysis.sample import span
@@ -16,11 +17,22 @@ def seeds_text(seeds: Iterable[int], left_out: int) -> str:
 
 
 def constants_text(cells: Iterable[CellResult]) -> str:
-    """Which algorithms have which constants: ``Constants: paper (SAVE), theorem (OFUL).``."""
+    """Which algorithms have which constants: ``Constants: paper for SAVE; theorem for OFUL.``."""
     found: dict[str, dict[str, None]] = {}
     for cell in cells:
         found.setdefault(cell.constants, {})[cell.algorithm] = None
     if len(found) == 1:
         return f"Constants: {next(iter(found))}."
-    parts = [f"{name} ({', '.join(labels)})" for name, labels in found.items()]
+    parts = [f"{name} for {', '.join(labels)}" for name, labels in found.items()]
     return f"Constants: {'; '.join(parts)}."
+
+
+_JOINERS = "\u200c\u200d"  # of letters in several scripts; they turn nothing around
+
+
+def visible(text: object) -> str:
+    """Text on one line, in which control and formatting characters are written out so that none acts."""
+    line = " ".join(str(text).split())
+    return "".join(
+        f"<U+{ord(c):04X}>" if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in _JOINERS else c for c in line
+    )

@@ -168,17 +168,20 @@ def _slope(
 
 def _positive(parameter: str, record: str, x: Array, mean: Array, drawn: Array) -> tuple[Array, tuple[str, ...]]:
     """Which points have a logarithm, and the names of those that have none."""
-    zero_draws = np.sum(drawn <= 0, axis=0)
-    excluded = []
-    for at, value, zeros in zip(x, mean, zero_draws, strict=True):
-        point = f"{parameter} = {value_text(at)}"
-        if at <= 0:
-            excluded.append(f"{point} is not positive")
-        elif value <= 0:
-            excluded.append(f"{point}: the mean {record} is {value:g}, not positive")
-        elif zeros:
-            excluded.append(f"{point}: the mean {record} of {zeros} of {len(drawn)} resamples is not positive")
-    return (x > 0) & (mean > 0) & (zero_draws == 0), tuple(excluded)
+    reasons = {
+        f"{parameter} is not positive": x <= 0,
+        f"the mean {record} is not positive": (x > 0) & (mean <= 0),
+        f"the mean {record} of some resamples is not positive": (x > 0) & (mean > 0) & np.any(drawn <= 0, axis=0),
+    }
+    excluded = [f"{parameter} = {_listed(x[where])}: {reason}" for reason, where in reasons.items() if np.any(where)]
+    return ~np.any(list(reasons.values()), axis=0), tuple(excluded)
+
+
+def _listed(values: Array) -> str:
+    """A few values, or the range and the number of many."""
+    if len(values) <= 4:
+        return ", ".join(map(value_text, values))
+    return f"{value_text(values.min())} to {value_text(values.max())} ({len(values)} points)"
 
 
 def _least_squares(where: Array, values: Array) -> tuple[Array, Array]:

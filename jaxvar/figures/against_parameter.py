@@ -41,21 +41,19 @@ def against_parameter(
         groups.setdefault(slope.environment, []).append(slope)
     handles: dict[str, Any] = {}
     with style():
-        grid = panels(len(groups), width, least=2.2, height=2.2, sharex=True, sharey=True)
+        grid = panels(len(groups), width, least=2.7, height=2.2, sharex=True, sharey=True)
         for i, (axis, (title, slopes)) in enumerate(zip(grid.axes, groups.items(), strict=True)):
             axis.set(xscale="log", yscale="log")
             for slope in slopes:
                 handles[slope.algorithm] = _draw(axis, slope, look[slope.algorithm], level)
             _tick(axis, np.concatenate([s.x for s in found]))
-            texts = [_text(slope) for slope in slopes]
-            axis.legend(
-                [handles[s.algorithm] for s in slopes], texts, title="slope", fontsize=SMALL, title_fontsize=SMALL
-            )
-            axis.set_title(plain(title))
-            axis.set_xlabel(plain(parameter))
-            if i % grid.columns == 0:
-                axis.set_ylabel(plain(AXIS_NAMES.get(record, record)))
-        return finish(grid.figure, list(handles.values()), list(handles), _caption(result, found, level))
+            _list_slopes(axis, [handles[s.algorithm] for s in slopes], slopes)
+            grid.title(axis, title)
+            if i + grid.columns >= len(groups):
+                axis.set_xlabel(plain(parameter))
+                axis.tick_params(labelbottom=True)
+        caption, ylabel = _caption(result, found, level), AXIS_NAMES.get(record, record)
+        return finish(grid.figure, list(handles.values()), list(handles), caption, ylabel=ylabel)
 
 
 def _draw(axis: Any, slope: Slope, look: Look, level: float) -> Any:
@@ -88,6 +86,13 @@ def _tick(axis: Any, values: Any) -> None:
         axis.xaxis.set_minor_locator(NullLocator())
 
 
+def _list_slopes(axis: Any, handles: list[Any], slopes: list[Slope]) -> None:
+    """On the right of the panel, where they hide nothing."""
+    place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "borderaxespad": 0.2}
+    sizes = {"fontsize": SMALL, "title_fontsize": SMALL, "handlelength": 1.0}
+    axis.legend(handles, list(map(_text, slopes)), title="slope", **place, **sizes)
+
+
 def _text(slope: Slope) -> str:
     if slope.slope is None:
         return "none"
@@ -103,5 +108,9 @@ def _caption(result: StudyResult, found: tuple[Slope, ...], level: float) -> str
         f"least squares of logarithms, slopes with {percent(level)} bootstrap percentile intervals. "
         f"{constants_text([cell for s in found for cell in s.cells])}"
     )
-    excluded = [f"{s.algorithm} in {s.environment}: {reason}" for s in found for reason in s.excluded]
+    reasons: dict[str, list[str]] = {}
+    for slope in found:
+        for reason in slope.excluded:
+            reasons.setdefault(reason, []).append(f"{slope.algorithm} in {slope.environment}")
+    excluded = [f"{r} ({'all' if len(who) == len(found) else ', '.join(who)})" for r, who in reasons.items()]
     return f"{text} Not in the lines: {'; '.join(excluded)}." if excluded else text

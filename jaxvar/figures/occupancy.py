@@ -25,14 +25,16 @@ def layer_occupancy(result: StudyResult, *, width: Width = "neurips") -> Drawing
     rows = max(map(len, groups.values()))
     handles: dict[str, Any] = {}
     with style():
-        grid = panels(len(groups), width, least=2.6, height=0.55 + 0.19 * rows, sharex=True)
+        same = len({tuple(map(algorithm_name, mine)) for mine in groups.values()}) == 1  # then names stand on the left
+        height = 0.75 + 0.19 * rows
+        grid = panels(len(groups), width, least=1.8 if same else 2.6, height=height, sharex=True, sharey=same)
         for i, (axis, title, mine) in enumerate(zip(grid.axes, titles(groups), groups.values(), strict=True)):
             for row, cell in enumerate(mine):
                 handles |= _bar(axis, row, found[id(cell)], colours)
             axis.set_yticks(range(len(mine)), [plain(algorithm_name(cell)) for cell in mine])
             axis.set(xlim=(0, 1), ylim=(len(mine) - 0.4, -0.6))
             axis.grid(False)
-            axis.set_title(plain(title))
+            grid.title(axis, title)
             if i + grid.columns >= len(groups):
                 axis.set_xlabel("share of rounds" if result.unit == "round" else "share of steps")
                 axis.tick_params(labelbottom=True)

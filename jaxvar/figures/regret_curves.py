@@ -50,19 +50,17 @@ def regret_curves(
         for i, (axis, title, cells) in enumerate(zip(grid.axes, titles(groups), groups.values(), strict=True)):
             for cell in cells:
                 name = algorithm_name(cell)
-                handles[name] = _draw(axis, bands[id(cell)], look[name], scale, len(handles))
-                zeros = int(np.sum(bands[id(cell)].mean <= 0))
-                if zeros and scale == "log":
-                    hidden.append(f"{zeros} of {name}" + (f" at {title}" if len(groups) > 1 else ""))
+                handles[name] = _draw(axis, bands[id(cell)], look[name], scale, list(look).index(name))
             axis.set(xscale=scale, yscale=scale)
-            axis.set_title(plain(title))
+            grid.title(axis, title)
             if i + grid.columns >= len(groups):
                 axis.set_xlabel(plain(result.unit))
                 axis.tick_params(labelbottom=True)
-            if i % grid.columns == 0:
-                axis.set_ylabel(plain(AXIS_NAMES.get(record, record)))
-        _limits(grid.axes, [b for b in bands.values()], scale)
-        return finish(grid.figure, list(handles.values()), list(handles), _caption(result, record, bands, hidden))
+            if scale == "log":
+                hidden += _zeros(axis, title, {algorithm_name(c): bands[id(c)] for c in cells})
+        _limits(grid.axes, list(bands.values()), scale)
+        caption, ylabel = _caption(result, record, bands, hidden), AXIS_NAMES.get(record, record)
+        return finish(grid.figure, list(handles.values()), list(handles), caption, ylabel=ylabel)
 
 
 def _draw(axis: Any, curve: Band, look: Look, scale: AxisScale, shift: int) -> Any:
@@ -83,17 +81,26 @@ def _draw(axis: Any, curve: Band, look: Look, scale: AxisScale, shift: int) -> A
     return line
 
 
+def _zeros(axis: Any, title: str, bands: dict[str, Band]) -> list[str]:
+    """What has no place on a logarithmic axis, by name; an empty panel says so itself."""
+    zeros = {name: int(np.sum(b.mean <= 0)) for name, b in bands.items()}
+    if all(np.all(b.mean <= 0) for b in bands.values()):
+        axis.text(0.5, 0.5, "all means are zero", ha="center", va="center", transform=axis.transAxes)
+        return [f"all of {title}"]
+    found = ", ".join(f"{name} ({number} points)" for name, number in zeros.items() if number)
+    return [f"{title}: {found}"] if found else []
+
+
 def _limits(axes: list[Any], bands: list[Band], scale: AxisScale) -> None:
     """Around the means: a band that reaches down to zero must not stretch a logarithmic axis."""
     rounds = np.concatenate([b.rounds for b in bands])
     means = np.concatenate([b.mean for b in bands])
     for axis in axes:
         if scale == "linear":
-            axis.set_xlim(0, rounds.max())
+            axis.set_xlim(0, 1.04 * rounds.max())
             axis.set_ylim(bottom=min(0.0, means.min()))
             continue
-        if rounds.min() < rounds.max():
-            axis.set_xlim(rounds.min(), rounds.max())
+        axis.set_xlim(rounds.min() / 1.25, 1.25 * rounds.max())
         if np.any(means > 0):
             axis.set_ylim(bottom=0.7 * means[means > 0].min())
 
@@ -103,5 +110,5 @@ def _caption(result: StudyResult, record: str, bands: dict[int, Band], hidden: l
     seeds = seeds_text([b.seeds for b in every], sum(b.left_out for b in every))
     text = f"Mean {record} over {seeds}; {every[0].describe()}. {constants_text(result.cells)}"
     if hidden:
-        text += f" Means of zero are not on the logarithmic axis: {', '.join(hidden)}."
+        text += f" Means of zero are not on the logarithmic axis: {'; '.join(hidden)}."
     return text

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import textwrap
-import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from jaxvar import checks
+from jaxvar.analysis.captions import visible
 
 Width = Literal["neurips", "iclr", "icml", "icml_wide", "jmlr", "colt", "a4"]
 WIDTHS: dict[Width, float] = {  # of a column or of the text, in inches
@@ -50,7 +49,7 @@ SETTINGS: dict[str, Any] = {
     "hatch.linewidth": 0.4,
     "pdf.fonttype": 42,  # embedded as TrueType, which every venue takes
     "ps.fonttype": 42,
-    "savefig.dpi": 300,
+    "figure.dpi": 300,  # also for measuring text: at few dots it is rounded to other widths than in a PDF
 }
 
 
@@ -94,14 +93,6 @@ def plain(label: object) -> str:
     return visible(label).replace("$", r"\$")
 
 
-def visible(label: object) -> str:
-    """A label with control and formatting characters written out, so that none acts."""
-    return "".join(
-        " " if c in "\t\r\n" else f"<U+{ord(c):04X}>" if unicodedata.category(c) in ("Cc", "Cf", "Cs") else c
-        for c in str(label)
-    )
-
-
 class Panels(NamedTuple):
     """A figure with its axes, one per panel."""
 
@@ -109,9 +100,15 @@ class Panels(NamedTuple):
     axes: list[Any]
     columns: int
 
+    def title(self, axis: Any, text: str) -> None:
+        """Above a panel, in as many lines as its width asks for."""
+        inches = self.figure.get_size_inches()[0] / self.columns - 0.2
+        axis.set_title("\n".join(wrap(self.figure, text, inches, SIZE)))
 
-def panels(number: int, width: Width, *, least: float = 1.6, height: float = 1.5, **shared: Any) -> Panels:
+
+def panels(number: int, width: Width, *, least: float = 1.6, height: float = 1.7, **shared: Any) -> Panels:
     """A grid of at most four columns, each at least ``least`` inches wide, rows ``height`` inches high."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure  # needs no screen, and pyplot remembers no such figure
 
     checks.choice("width", width, get_args(Width))
@@ -120,32 +117,61 @@ def panels(number: int, width: Width, *, least: float = 1.6, height: float = 1.5
     rows = -(-number // most)
     columns = -(-number // rows)
     figure = Figure(figsize=(inches, rows * height), layout="constrained")
+    FigureCanvasAgg(figure)  # so that text can be measured
     axes = figure.subplots(rows, columns, squeeze=False, **shared).ravel()
     for unused in axes[number:]:
         unused.remove()
     return Panels(figure, list(axes[:number]), columns)
 
 
-def finish(figure: Any, handles: Sequence[Any], labels: Sequence[str], caption: str) -> Drawing:
-    """Put the legend above and the caption below, and make the figure higher by as much."""
+def finish(
+    figure: Any, handles: Sequence[Any], labels: Sequence[str], caption: str, *, ylabel: str | None = None
+) -> Drawing:
+    """Put the legend above, the caption below, and make the figure higher by as much; one label for all y axes."""
     inches, height = figure.get_size_inches()
     legend_height = _legend(figure, handles, labels) if handles else 0.0
-    lines = textwrap.wrap(visible(caption), int(inches * 72 / (0.53 * SMALL)))
-    text = "\n".join(lines).replace("$", r"\$")
-    figure.supxlabel(text, fontsize=SMALL, x=0.01, ha="left", linespacing=1.3)
+    lines = wrap(figure, caption, inches - 0.1, SMALL)
+    figure.supxlabel("\n".join(lines), fontsize=SMALL, x=0.05 / inches, ha="left", linespacing=1.3)
     figure.set_size_inches(inches, height + legend_height + len(lines) * 1.35 * SMALL / 72 + 0.05)
+    if ylabel is not None:
+        label = figure.supylabel(plain(ylabel), fontsize=SIZE)
+        figure.draw_without_rendering()  # places the panels
+        places = [axis.get_position() for axis in figure.axes]
+        label.set_y((min(place.y0 for place in places) + max(place.y1 for place in places)) / 2)
     return Drawing(figure, caption)
+
+
+def wrap(figure: Any, text: str, inches: float, size: float) -> list[str]:
+    """Any text as lines for matplotlib, none wider than ``inches``; words that are too long are broken."""
+    from matplotlib.font_manager import FontProperties
+
+    renderer, font = figure.canvas.get_renderer(), FontProperties(size=size)
+
+    def fits(line: str) -> bool:
+        return bool(renderer.get_text_width_height_descent(line, font, False)[0] <= inches * figure.dpi)
+
+    lines = [""]
+    for word in visible(text).split():
+        joined = f"{lines[-1]} {word}".strip()
+        if fits(joined):
+            lines[-1] = joined
+            continue
+        lines.append("")
+        for letter in word:
+            if lines[-1] and not fits(lines[-1] + letter):
+                lines.append("")
+            lines[-1] += letter
+    return [plain(line) for line in lines if line] or [""]
 
 
 def _legend(figure: Any, handles: Sequence[Any], labels: Sequence[str]) -> float:
     """In as many columns as fit; returns its height in inches."""
     inches = figure.get_size_inches()[0]
-    letters = int((inches - 0.6) * 72 / (0.55 * SIZE))
-    texts = ["\n".join(map(plain, textwrap.wrap(visible(label), letters))) for label in labels]
+    texts = ["\n".join(wrap(figure, label, inches - 0.6, SIZE)) for label in labels]
     for columns in range(min(len(texts), 4), 0, -1):
         legend = figure.legend(handles, texts, loc="outside upper center", ncols=columns, columnspacing=1.5)
         extent = legend.get_window_extent(figure.canvas.get_renderer())
         if columns == 1 or extent.width <= inches * figure.dpi:
-            return float(extent.height / figure.dpi)
+            break
         legend.remove()
-    return 0.0
+    return float(extent.height / figure.dpi)
