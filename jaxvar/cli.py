@@ -15,6 +15,7 @@ from jaxvar.bench.kernels import Kernels, kernels
 from jaxvar.bench.report import Bench, bench
 from jaxvar.cpu import tune_cpu
 from jaxvar.listing import Format, listing
+from jaxvar.study.commands import Run, export_command, merge_command, run_command
 
 _DEFAULT_BENCH = Bench()
 _DEFAULT_DRAWS = Draws()
@@ -28,9 +29,12 @@ def main(argv: list[str] | None = None) -> int:
     commands: dict[str, Callable[..., int]] = {
         "bench": _bench,
         "draws": _draws,
+        "export": export_command,
         "growth": _growth,
         "kernels": _kernels,
         "list": _list,
+        "merge": merge_command,
+        "run": _run,
         "version": _version,
     }
     return tyro.extras.subcommand_cli_from_dict(commands, args=argv, prog="jaxvar")
@@ -66,6 +70,11 @@ def _list(to: Format = "text") -> int:
     """
     print(listing(to), end="")
     return 0
+
+
+def _run(options: tyro.conf.OmitArgPrefixes[Run]) -> int:
+    """Run a study, or what is left of it, into a folder of results."""
+    return run_command(options)
 
 
 def _version() -> int:
