@@ -47,12 +47,17 @@ from jaxvar.result import SimulationError, SimulationResult
 from jaxvar.runner import EpisodeTrace, RunResult, Trace, run, trace
 from jaxvar.simulate import simulate
 from jaxvar.study.definition import Entry, Study
+from jaxvar.study.errors import RunError, StudyError
+from jaxvar.study.load import load
+from jaxvar.study.result import CellResult, StudyResult
+from jaxvar.study.run import run_study
 from jaxvar.study.toml_file import read_study
 from jaxvar.sweep import sweep
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CellResult",
     "Choice",
     "Confidence",
     "Entry",
@@ -60,12 +65,15 @@ __all__ = [
     "MdpInstance",
     "Model",
     "Observation",
+    "RunError",
     "RunResult",
     "Side",
     "SimulationError",
     "SimulationResult",
     "Step",
     "Study",
+    "StudyError",
+    "StudyResult",
     "Trace",
     "analysis",
     "ave_ucb",
@@ -86,6 +94,7 @@ __all__ = [
     "lin_vdts",
     "linear_bandit",
     "linear_spaced",
+    "load",
     "lofav",
     "log_spaced",
     "losan",
@@ -102,6 +111,7 @@ __all__ = [
     "ridge",
     "riverswim",
     "run",
+    "run_study",
     "save",
     "schedules",
     "simulate",

@@ -21,6 +21,7 @@ from jaxvar.figures.of_study import draw_study
 from jaxvar.figures.regret_curves import AxisScale
 from jaxvar.figures.style import Width
 from jaxvar.listing import Format, listing
+from jaxvar.study.commands import Run, export_command, merge_command, run_command
 from jaxvar.study.result import StudyResult
 from jaxvar.tables import TABLES, available
 
@@ -37,11 +38,14 @@ def main(argv: list[str] | None = None) -> int:
     commands: dict[str, Callable[..., int]] = {
         "bench": _bench,
         "draws": _draws,
+        "export": export_command,
         "figures": _figures,
         "growth": _growth,
         "kernels": _kernels,
         "list": _list,
+        "merge": merge_command,
         "report": _report,
+        "run": _run,
         "table": _table,
         "version": _version,
     }
@@ -114,6 +118,11 @@ def _report(directory: tyro.conf.Positional[Path], out: Path | None = None) -> i
     from jaxvar.report import write_page
 
     return _of_study(directory, lambda result: print(write_page(result, out or directory / "report.html").resolve()))
+
+
+def _run(options: tyro.conf.OmitArgPrefixes[Run]) -> int:
+    """Run a study, or what is left of it, into a folder of results."""
+    return run_command(options)
 
 
 def _table(directory: tyro.conf.Positional[Path], to: Format = "text", what: TableName = "all") -> int:

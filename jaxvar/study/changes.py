@@ -34,6 +34,11 @@ def changes(study: Study, before: Manifest) -> list[str]:
     return found or _changed_cells(study, before)
 
 
+def what_is_played(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A study's configuration without what is only said about its numbers."""
+    return {name: value for name, value in config.items() if name not in _SAID_ONLY}
+
+
 def _same_chunk(name: str, chunk: Any, before: Manifest) -> bool:
     return name == "chunk" and all(cell.chunk == chunk for cell in before.cells)
 

@@ -20,7 +20,7 @@ import stat
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -91,11 +91,18 @@ def _array(name: str, content: bytes) -> np.ndarray[Any, Any]:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a whole file or none: to a temporary name, to the disk, then rename."""
+    """Write a whole file or none."""
+    with writing(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to fill: under a temporary name, which becomes ``path`` once all of it is on the disk."""
     temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")
     try:
-        with temporary.open("xb") as file:
-            file.write(data)
+        with temporary.open("w+b") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
