@@ -38,7 +38,7 @@ def hostile_study():
     return study(cells, reference=HOSTILE[1], name=HOSTILE[0], question=HOSTILE[2], config={HOSTILE[0]: list(HOSTILE)})
 
 
-def large_study(settings, algorithms=10, records=100, seeds=8):
+def large_study(settings, algorithms=10, records=20, seeds=8):
     """Many cells, with curves of many records."""
     rng = np.random.default_rng(0)
     rounds = 200 * np.arange(1, records + 1)

@@ -1,32 +1,26 @@
-"""Numbers with as many digits as their uncertainty leaves them."""
+"""Numbers as text, with as many digits as the tables of a study have."""
 
 from __future__ import annotations
 
-import math
+from jaxvar.tables.render import decimals
 
 _MINUS = "\N{MINUS SIGN}"
 
 
-def plain(value: float, decimals: int = 0) -> str:
-    """``value`` rounded to ``decimals`` (below zero: to tens, hundreds, ...), with commas between thousands."""
-    rounded = round(value, decimals)
-    return f"{rounded + 0.0:,.{max(0, decimals)}f}".replace("-", _MINUS)
-
-
-def decimals_of(half: float) -> int:
-    """Decimals that show two digits of an interval's half width."""
-    return 1 - math.floor(math.log10(half)) if half > 0 and math.isfinite(half) else 2
+def plain(value: float, places: int = 0) -> str:
+    """``value`` with so many decimal places, and with commas between thousands."""
+    return f"{round(value, places) + 0.0:,.{places}f}".replace("-", _MINUS)  # no minus before a zero
 
 
 def around(value: float, half: float) -> str:
     """A value and the half width of its symmetric interval."""
-    decimals = decimals_of(half)
-    return f"{plain(value, decimals)} ± {plain(half, decimals)}"
+    places = decimals(half, value)
+    return f"{plain(value, places)} ± {plain(half, places)}"
 
 
-def between(low: float, high: float, decimals: int) -> str:
+def between(low: float, high: float, places: int) -> str:
     """An interval by its ends."""
-    return f"[{plain(low, decimals)}, {plain(high, decimals)}]"
+    return f"[{plain(low, places)}, {plain(high, places)}]"
 
 
 def short(value: float) -> str:

@@ -2,22 +2,17 @@
 const numbers = (() => {
   const MINUS = "\u2212";
 
-  function plain(value, decimals) {
-    const unit = 10 ** Math.max(0, -decimals);
-    const digits = Math.min(12, Math.max(0, decimals));
-    const rounded = Math.round(value / unit) * unit;
-    const shown = decimals > 0 ? value : rounded;
-    return shown
-      .toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })
-      .replace("-", MINUS);
+  function plain(value, places) {
+    const shown = value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
+    return shown.replace("-", MINUS);
   }
 
-  // A value with its interval, to two digits of the interval's half width.
+  // A value with its interval, to two digits of the interval's half width, as in the page's tables.
   function interval(value, low, high) {
-    const half = (high - low) / 2;
-    if (!(half > 0)) return plain(value, 2);
-    const decimals = 1 - Math.floor(Math.log10(half));
-    return `${plain(value, decimals)} [${plain(low, decimals)}, ${plain(high, decimals)}]`;
+    if (low === null || high === null) return plain(value, 2);
+    const half = +((high - low) / 2).toExponential(1);
+    const places = half > 0 ? Math.max(0, Math.min(12, 1 - Math.floor(Math.log10(half)))) : 2;
+    return `${plain(value, places)} [${plain(low, places)}, ${plain(high, places)}]`;
   }
 
   function tick(value) {

@@ -6,10 +6,11 @@ import dataclasses
 
 from jaxvar.analysis.sample import percent
 from jaxvar.analysis.slopes import Slope, slope_in_rounds, slopes_in, swept
-from jaxvar.report.digits import between, decimals_of, plain
+from jaxvar.report.digits import between, plain
 from jaxvar.report.grid import Grid
 from jaxvar.report.markup import Html, label, tag
 from jaxvar.report.table import MISSING, Column, Entry, Row, name, table
+from jaxvar.tables.render import decimals
 
 _LATE = 10  # the exponent in the rounds leaves out the first tenth of them
 
@@ -54,8 +55,8 @@ def _exponent(found: Slope) -> list[Entry]:
     if found.slope is None:
         return [MISSING, points]
     low, high, value = float(found.slope.low), float(found.slope.high), float(found.slope.estimate)
-    decimals = min(3, decimals_of((high - low) / 2))
-    return [Entry(f"{plain(value, decimals)} {between(low, high, decimals)}", value), points]
+    places = min(3, decimals((high - low) / 2, value))
+    return [Entry(f"{plain(value, places)} {between(low, high, places)}", value), points]
 
 
 def _excluded(slopes: tuple[Slope, ...]) -> list[Html]:

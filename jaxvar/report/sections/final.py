@@ -7,10 +7,11 @@ import math
 from jaxvar.analysis.intervals import Interval, mean_interval, median_interval
 from jaxvar.analysis.paired import Paired, paired, reference_of
 from jaxvar.analysis.sample import percent, sample
-from jaxvar.report.digits import around, between, decimals_of, plain
+from jaxvar.report.digits import around, between, plain
 from jaxvar.report.grid import Grid, Place
 from jaxvar.report.markup import Html, join, label, tag, text
 from jaxvar.report.table import MISSING, Column, Entry, Row, name, table
+from jaxvar.tables.render import decimals
 
 _LEVEL = percent(0.95)
 
@@ -102,10 +103,11 @@ def _symmetric(found: Interval) -> Entry:
 
 def _median(place: Place) -> Entry:
     found = median_interval(sample(place.cell).final)
-    decimals = decimals_of(float(found.half))
-    is_known = math.isfinite(float(found.half))  # few seeds have no such interval
-    ends = between(float(found.low), float(found.high), decimals) if is_known else "[none]"
-    return Entry(f"{plain(float(found.estimate), decimals)} {ends}", float(found.estimate))
+    estimate, half = float(found.estimate), float(found.half)
+    places = decimals(half, estimate)
+    is_known = math.isfinite(half)  # few seeds have no such interval
+    ends = between(float(found.low), float(found.high), places) if is_known else "[none]"
+    return Entry(f"{plain(estimate, places)} {ends}", estimate)
 
 
 def _difference(found: Paired | None) -> list[Entry]:

@@ -161,4 +161,4 @@ def _at(curve: Curve, k: int) -> str:
         return "\N{EN DASH}"
     i, view = curve.rounds.index(k), curve.views[0]
     low, high = view.low[i], view.high[i]
-    return plain(view.line[i], 2) if low is None or high is None else around(view.line[i], (high - low) / 2)
+    return around(view.line[i], (high - low) / 2) if low is not None and high is not None else plain(view.line[i], 2)
