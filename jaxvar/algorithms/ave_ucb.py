@@ -99,8 +99,7 @@ def _select(self: AveUcb, state: layered.LayeredState, arms: jax.Array, words: j
         index = jnp.minimum(index, self.cap[None])
     scaled_widths = []
     for i in range(self.capacity):
-        scaled_width2, pred = layered.view(state, i, arms)
-        scaled_width = jnp.sqrt(scaled_width2)  # 2^-l |a| in the norm of Sigma^-1
+        scaled_width, pred = _view(state, i, arms)  # 2^-l |a| in the norm of Sigma^-1
         upper = pred + (state.beta_hat[i] / np.sqrt(q[i]))[None] * scaled_width
         index = jnp.minimum(index, jnp.where((i < num_layers)[None], upper, jnp.inf))
         scaled_widths.append(scaled_width)
@@ -118,3 +117,11 @@ def _select(self: AveUcb, state: layered.LayeredState, arms: jax.Array, words: j
     deeper = ~learns & (num_layers > self.capacity) & (jnp.sqrt(tie_rules.take(norm2, action)) >= 4.0**-num_layers)
     lost = jnp.where(deeper, status.CAPACITY, 0) | jnp.where(jnp.isfinite(jnp.max(index, axis=0)), 0, status.NONFINITE)
     return Choice(action, layer, weight, lost.astype(jnp.int32))
+
+
+def _view(state: layered.LayeredState, index: int, arms: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """``sqrt(a^T P a)`` and ``<a, theta_hat>`` of every arm in layer ``index + 1``."""
+    if state.cache is None:
+        scaled_width2, pred = ridge.measure(state.layers, index, arms)
+        return jnp.sqrt(scaled_width2), pred
+    return state.cache.scaled_width[index], state.cache.pred[index]
