@@ -342,7 +342,7 @@ def paths(value, path=()):
             yield from paths(inner, (*path, i))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), DOCUMENTS)
 def test_every_key_of_any_document_has_its_line(data, document):
     """Against the reader of the standard library for which keys there are, and against the writer for their lines."""
@@ -357,7 +357,10 @@ def test_every_key_of_any_document_has_its_line(data, document):
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data(), one=studies())
 def test_any_study_can_be_written_in_toml(tmp_path, data, one):
