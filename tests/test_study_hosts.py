@@ -1,0 +1,96 @@
+"""One study played by two processes on the loopback address, and on several devices: the bits of one process."""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.small_study import stored
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+STUDY = """
+seeds = 40
+rounds = 80
+records = 8
+chunk = 32
+[[algorithm]]
+name = "save"
+constants = "practical"
+capacity = 1
+[[algorithm]]
+name = "oful"
+[[environment]]
+name = "linear_bandit"
+dim = 2
+num_arms = 4
+noise = { name = "two_point", std = 0.3 }
+"""
+SCRIPT = """
+import sys, jax
+from jaxvar.study.commands import Run, run_command
+jax.config.update("jax_num_cpu_devices", int(sys.argv[3]))
+process = int(sys.argv[4])
+several = {"coordinator": sys.argv[5], "num_processes": 2, "process_id": process} if process >= 0 else {}
+sys.exit(run_command(Run(study=sys.argv[1], out=sys.argv[2], progress=False, **several)))
+"""
+
+
+def start(folder, devices, process=-1, coordinator=""):
+    (folder.parent / "study.toml").write_text(STUDY)
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
+    clean |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    args = [folder.parent / "study.toml", folder, devices, process, coordinator]
+    script = SCRIPT.replace("out=sys.argv[2]", "out=__import__('pathlib').Path(sys.argv[2])")
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, args)],
+        env=clean,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(*processes):
+    try:
+        for process in processes:
+            _, errors = process.communicate(timeout=600)
+            assert process.returncode == 0, errors
+    finally:
+        for process in processes:
+            process.kill()  # one that waits for another that has failed
+            process.communicate()
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone") / "out"
+    finish(start(folder, 1))
+    return folder
+
+
+@pytest.mark.slow
+def test_two_processes_write_the_bytes_of_one(alone, tmp_path):
+    # One layer is too few for some seeds: both processes must agree to play again with more.
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
+    finish(*(start(tmp_path / "out", 2, i, coordinator) for i in range(2)))
+    assert stored(alone) and stored(tmp_path / "out") == stored(alone)
+    assert '"processes": 2' in (tmp_path / "out" / "run.json").read_text()
+
+
+@pytest.mark.slow
+def test_begun_on_one_device_and_ended_on_four(alone, tmp_path):
+    # The chunk stays what it was; who plays it leaves no trace.
+    finish(start(tmp_path / "out", 4))
+    assert stored(tmp_path / "out") == stored(alone)
+    for path in sorted(alone.glob("shards/*/0-31.npz")):
+        target = tmp_path / "mixed" / "out" / path.relative_to(alone)
+        target.parent.mkdir(parents=True)
+        target.write_bytes(path.read_bytes())
+    (tmp_path / "mixed" / "out" / "run.json").write_bytes((alone / "run.json").read_bytes())
+    finish(start(tmp_path / "mixed" / "out", 4))
+    assert stored(tmp_path / "mixed" / "out") == stored(alone)
