@@ -20,7 +20,7 @@ from jaxvar.claims import Claim
 Format = Literal["text", "csv", "latex"]
 WIDTH = 120
 _GAP = "  "
-_LEGEND = (
+LEGEND = (
     "Bounds on the regret, without logarithms, in the dimension d, rounds or episodes K and steps per episode H; "
     "sum sigma^2 is the total variance of the noise, Var* that of the optimal policy. 'deterministic' is the case "
     "without noise; 'efficient' means polynomial time; 'constants' says whether those in the code were read in the "
@@ -69,27 +69,27 @@ def sections(claims: Sequence[Claim]) -> list[tuple[str, list[Claim]]]:
     return [(title, rows) for title, rows in found if rows]
 
 
-def _used(rows: Sequence[Claim]) -> list[Column]:
+def used_columns(rows: Sequence[Claim]) -> list[Column]:
     """The columns in which some row has an entry."""
     return [column for column in COLUMNS if any(column.cell(claim) for claim in rows)]
 
 
-def _note(claim: Claim) -> str:
+def note_on(claim: Claim) -> str:
     return f"{claim.name}: the paper prints {claim.printed}."
 
 
 def as_text(claims: Sequence[Claim]) -> str:
     """Plain text; cells that are too long are wrapped."""
-    lines, notes = textwrap.wrap(_LEGEND, WIDTH), []
+    lines, notes = textwrap.wrap(LEGEND, WIDTH), []
     for title, rows in sections(claims):
-        columns = _used(rows)
+        columns = used_columns(rows)
         first_width = WIDTH - sum(len(_GAP) + column.width for column in columns)
         widths = [first_width, *(column.width for column in columns)]
         lines += ["", title, "-" * len(title), _beside([["algorithm"], *([c.title] for c in columns)], widths)]
         for claim in rows:
             name = claim.name
             if claim.printed:
-                notes.append(_note(claim))
+                notes.append(note_on(claim))
                 name = f"{name} [{len(notes)}]"
             first = [name, f"jv.{claim.factory}", *_wrap(claim.reference, first_width)]
             cells = (_wrap(column.cell(claim), column.width) for column in columns)
@@ -132,14 +132,14 @@ def as_latex(claims: Sequence[Claim]) -> str:
     """One ``tabular`` per table, for which no package is needed; notes follow the table they belong to."""
     parts = []
     for title, rows in sections(claims):
-        columns, notes = _used(rows), list[str]()
+        columns, notes = used_columns(rows), list[str]()
         heads = ["algorithm", "factory", *(column.title for column in columns), "reference"]
         kinds = "".join(["ll", *(column.kind for column in columns), "p{4cm}"])
         lines = [rf"% {title}", rf"\begin{{tabular}}{{{kinds}}}", r"\hline", " & ".join(heads) + r" \\", r"\hline"]
         for claim in rows:
             name = escape(claim.name)
             if claim.printed:
-                notes.append(_note(claim))
+                notes.append(note_on(claim))
                 name += rf"\textsuperscript{{{len(notes)}}}"
             cells = [name, rf"\texttt{{{escape(claim.factory)}}}", *(typeset(c.cell(claim)) for c in columns)]
             lines.append(" & ".join([*cells, escape(claim.reference)]) + r" \\")

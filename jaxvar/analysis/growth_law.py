@@ -52,7 +52,7 @@ class Law:
 
     @property
     def free(self) -> tuple[tuple[int, str | None], ...]:
-        """What is fitted: (term, factor), where the factor None stands for the coefficient."""
+        """What is fitted, as (term, factor), where the factor None stands for the coefficient."""
         return tuple(
             (i, factor)
             for i, term in enumerate(self.terms)

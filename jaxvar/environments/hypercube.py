@@ -91,9 +91,8 @@ def hypercube_bandit(
       num_rounds: K, rounds that will be played.
       level: s, the size of a reward; the variance is about ``2 s^2 / 9``.
       gap_multiplier: g; ``d g Delta`` must be at most 1/3.
-      budget: Lambda; only the first ``floor(Lambda / s^2)`` rounds are active, the decision set is {0} in the others,
-      so that the
-        total variance stays below the budget whatever s is.
+      budget: Lambda; only the first ``floor(Lambda / s^2)`` rounds are active, the decision set is {0} in the
+        others, so that the total variance stays below the budget whatever s is.
 
     Returns:
       The environment, a pytree.

@@ -82,8 +82,7 @@ def linear_bandit(
       num_arms: size of the decision set; may be left out where ``arms`` is an array.
       noise: from :mod:`jaxvar.noise`; none if not given.
       arms: ``sphere`` (uniform on the unit sphere), ``uniform`` (coordinates uniform in [-1, 1] / sqrt(d)),
-      ``hypercube``
-        (coordinates -1 or 1, over sqrt(d)), or an array ``[num_arms, dim]``.
+        ``hypercube`` (coordinates -1 or 1, over sqrt(d)), or an array ``[num_arms, dim]``.
       fresh: draw the decision set anew in each round. Exploration is then nearly free: greedy play does well.
       theta_star: ``[dim]``, of norm at most 1; drawn uniformly on the unit sphere if not given.
       norm_bound: A; an arm of an array must not be longer, and drawn arms are scaled by it.

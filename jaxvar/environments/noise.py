@@ -120,7 +120,7 @@ class Bernoulli:
 
     @property
     def bound(self) -> Any:
-        """The scale: the reward and its mean both lie in ``[0, scale]``."""
+        """The scale, since the reward and its mean both lie in ``[0, scale]``."""
         return self.scale
 
     def draw(self, word: jax.Array, std: jax.Array, mean: jax.Array) -> jax.Array:

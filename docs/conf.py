@@ -1,0 +1,44 @@
+"""Settings of the documentation: ``python -m sphinx -W -n docs docs/_build/html``."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]  # the package that is described is the one beside this folder
+
+from jaxvar import __version__  # noqa: E402
+
+project = "jaxvar"
+author = "The jaxvar developers"
+project_copyright = author
+version = release = __version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "myst_parser",
+    "written_from_code",  # written_from_code.py in this folder
+]
+exclude_patterns = ["_build", "templates"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+maximum_signature_line_length = 88
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+nitpick_ignore_regex = [
+    ("py:.*", r"(jax|jaxlib|numpy|collections|pathlib|typing|xarray|matplotlib)\..*"),  # nothing is fetched to link them
+    ("py:class", r"jaxvar\.(algorithms|environments)\.\w+\.\w+"),  # what makers return; users never name these classes
+    ("py:class", r"jaxvar\.sweep\.T"),
+]
+
+html_theme = "furo"
+html_title = "jaxvar"
+html_static_path = ["static"]
+html_css_files = ["wide_tables.css"]
+html_copy_source = False
