@@ -34,7 +34,7 @@ napoleon_use_rtype = False
 nitpick_ignore_regex = [
     ("py:.*", r"(jax|jaxlib|numpy|collections|pathlib|typing|xarray|matplotlib)\..*"),  # nothing is fetched to link them
     ("py:class", r"jaxvar\.(algorithms|environments)\.\w+\.\w+"),  # what makers return; users never name these classes
-    ("py:class", r"jaxvar\.sweep\.T"),
+    ("py:class", r"jaxvar\.(sweep\.T|study\.manifest\.Manifest)"),
 ]
 
 html_theme = "furo"

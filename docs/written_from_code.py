@@ -77,6 +77,24 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>$|])", r"\\\1", text)
 
 
+def constants() -> str:
+    """The values of all presets."""
+    presets = {
+        "paper": jaxvar.constants.paper(),
+        "paper_fixed": jaxvar.constants.paper_fixed(),
+        "tight": jaxvar.constants.tight(),
+        "practical": jaxvar.constants.practical(),
+        "paper, episodes": jaxvar.constants.paper(setting="episodes"),
+        "paper_fixed, episodes": jaxvar.constants.paper_fixed(setting="episodes"),
+        "practical, episodes": jaxvar.constants.practical(setting="episodes"),
+    }
+    lines = ["| | " + " | ".join(presets) + " |", "|---" + "|---:" * len(presets) + "|"]
+    for name in jaxvar.constants.number_names():
+        values = (f"{float(getattr(preset, name)):.4g}" for preset in presets.values())
+        lines.append(f"| `{name}` | " + " | ".join(values) + " |")
+    return "\n".join(lines)
+
+
 def command_line() -> str:
     """The help of the command and of each of its verbs."""
     overview = _help()
@@ -150,6 +168,7 @@ def entries(home: str, *wanted: str) -> str:
 TEXTS: dict[str, Callable[..., str]] = {
     "algorithms": algorithms,
     "command_line": command_line,
+    "constants": constants,
     "entries": entries,
     "makers": makers,
     "module": module,
