@@ -32,9 +32,10 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 nitpick_ignore_regex = [
-    ("py:.*", r"(jax|jaxlib|numpy|collections|pathlib|typing|xarray|matplotlib)\..*"),  # nothing is fetched to link them
-    ("py:class", r"jaxvar\.(algorithms|environments)\.\w+\.\w+"),  # what makers return; users never name these classes
+    ("py:.*", r"(jax|jaxlib|numpy|np|collections|pathlib|typing|xarray|matplotlib)\..*"),  # no inventories are fetched
+    ("py:class", r"jaxvar\.(algorithms|environments)\.\w+\.\w+"),  # what the makers return: users name the makers
     ("py:class", r"jaxvar\.(sweep\.T|study\.manifest\.Manifest)"),
+    ("py:mod", r"jaxvar\.batching"),
 ]
 
 html_theme = "furo"

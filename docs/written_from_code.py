@@ -1,7 +1,7 @@
 """The parts of the documentation that are written from the code when it is built, so that they cannot fall behind it.
 
-A page says ``<!-- written: algorithms -->`` where a text of :data:`TEXTS` belongs. Docstrings are written for ``help`` in
-a terminal; here formulas that they set off by indentation become literal blocks, and the comments that say what the
+A page says ``<!-- written: algorithms -->`` where a text of :data:`TEXTS` belongs. Docstrings are written for ``help``
+in a terminal; here formulas that they set off by indentation become literal blocks, and the comments that say what the
 fields of a class are become a list of them.
 """
 

@@ -1,7 +1,8 @@
 """The README's Python examples run as they stand, with fewer rounds and seeds."""
 
-import re
 from pathlib import Path
+
+from tests.examples import blocks, run_python
 
 README = Path(__file__).parents[1] / "README.md"
 SHORTER = {
@@ -15,11 +16,6 @@ SHORTER = {
 
 def test_examples_run():
     """A newcomer pastes them in order; each may use the names of those before it."""
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 4
-    namespace: dict = {}
-    for code in blocks:
-        for long, short in SHORTER.items():
-            code = code.replace(long, short)
-        exec(code, namespace)
+    assert len(blocks(README, "python")) == 4
+    namespace = run_python(README, SHORTER)
     assert namespace["out"].regret.shape == (6, 64, 100)  # as a comment of the second one promises
