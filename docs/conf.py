@@ -15,10 +15,10 @@ version = release = __version__
 
 extensions = [
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "myst_parser",
-    "written_from_code",  # written_from_code.py in this folder
+    "formulas",  # formulas.py and written_from_code.py are in this folder
+    "written_from_code",
 ]
 exclude_patterns = ["_build", "templates"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
@@ -38,8 +38,9 @@ nitpick_ignore_regex = [
     ("py:mod", r"jaxvar\.batching"),
 ]
 
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "jaxvar"
 html_static_path = ["static"]
-html_css_files = ["wide_tables.css"]
+html_css_files = ["narrow_screens.css"]
 html_copy_source = False

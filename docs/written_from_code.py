@@ -30,7 +30,7 @@ from jaxvar.cli import main
 from jaxvar.listing import LEGEND, note_on, sections, typeset, used_columns
 from jaxvar.study import names
 
-HELP_COLUMNS = 88
+HELP_COLUMNS = 84
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
