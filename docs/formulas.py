@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import html
 import re
 from typing import Any
 
 from docutils import nodes
-from docutils.utils.math import MathError
-from docutils.utils.math.latex2mathml import tex2mathml
+from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-# What docutils does not know, or only where it is not needed: parentheses grow, and sums shrink, without being told.
-REPLACED = {
-    r"\\mathrel\{(.)\}": r"\1",
-    r"\\(big|Big|bigg|Bigg)[lr]?(?![A-Za-z])": "",
-    r"\\textstyle\b": "",
-    r"\\dots\b": r"\\ldots",
-}
 logger = logging.getLogger(__name__)
 
 
@@ -28,23 +19,20 @@ def setup(app: Sphinx) -> dict[str, Any]:
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def mathml(node: nodes.Element, *, as_block: bool) -> str:
-    """The formula of a node; one that is not understood stays as it is, with a warning."""
-    tex = node.astext()
-    for old, new in REPLACED.items():
-        tex = re.sub(old, new, tex)
-    try:
-        return tex2mathml(tex, as_block=as_block)
-    except MathError as error:
-        logger.warning("%s in the formula %s", error, tex, location=node)
-        return html.escape(tex)
+def mathml(node: nodes.Element, display: str) -> str:
+    """The formula of a node; a command that is not understood is named in a warning."""
+    tex = re.sub(r"\\arg\b", r"\\operatorname{arg}", node.astext())
+    made = convert(tex, display=display)
+    for unknown in re.findall(r"\\[A-Za-z]+", made):
+        logger.warning("%s is not understood in the formula %s", unknown, tex, location=node)
+    return made
 
 
 def _inline(writer: Any, node: nodes.math) -> None:
-    writer.body.append(mathml(node, as_block=False))
+    writer.body.append(mathml(node, "inline"))
     raise nodes.SkipNode
 
 
 def _block(writer: Any, node: nodes.math_block) -> None:
-    writer.body.append(f'<div class="formula">{mathml(node, as_block=True)}</div>')
+    writer.body.append(f'<div class="formula">{mathml(node, "block")}</div>')
     raise nodes.SkipNode

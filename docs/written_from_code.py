@@ -183,7 +183,8 @@ def prepare_docstring(app: Sphinx, what: str, name: str, value: Any, options: An
         fields = dict(_commented_fields(value))
         if fields:
             lines += ["", "Attributes:", *(f"  {field}: {comment}" for field, comment in fields.items())]
-    lines[:] = list(_with_literal_blocks(lines))
+    not_a_list = (re.sub(r"^(\s*\w+: )(\w\.)$", r"\1\\\2", line) for line in lines)  # "dim: d." numbers nothing
+    lines[:] = list(_with_literal_blocks(list(not_a_list)))
 
 
 def _commented_fields(owner: type) -> Iterator[tuple[str, str]]:
