@@ -556,6 +556,7 @@ def test_sweeps_are_products_in_order():
         if cell.environment_label == "linear_bandit":
             assert cell.environment.dim == cell.algorithm.dim == cell.environment_settings["dim"]
             assert float(cell.environment.noise.schedule.std) == cell.environment_settings["noise.std"]
+    assert noisy.options["noise"]["std"] == 0.5  # what is swept is put into a copy
 
 
 def test_sweeps_reach_structure_of_models():
