@@ -66,10 +66,10 @@ def whole(command, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "out"
     finish(command(tmp_path_factory.mktemp("warm") / "out"))  # so that the programs are in the cache
     process = command(folder)
-    seconds = wait_for(process, lambda: (folder / "run.json").exists())
-    seconds = time.monotonic()
+    wait_for(process, lambda: (folder / "run.json").exists())
+    start = time.monotonic()
     finish(process)
-    return folder, time.monotonic() - seconds
+    return folder, time.monotonic() - start
 
 
 def finish(process):
@@ -88,7 +88,7 @@ def kill_until_done(command, whole, folder, rng, kills):
     done = 0
     while done < kills:
         process = command(folder)
-        # Half of the moments are from the very start on, half while it plays and writes.
+        # Most moments are while it plays and writes, some from the very start on.
         if rng.random() < 0.8:
             count = len(stored(folder, KEPT)) if folder.exists() else 0
             wait_for(process, lambda count=count: folder.exists() and len(stored(folder, KEPT)) > count)

@@ -354,7 +354,7 @@ def _writable(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
+        where = f" ({error.filename})" if error.filename else ""
         raise RunError(
             f"cannot write to {folder}: {error.strerror or error}{where}; "
             "the shards that were finished are intact, and the same command goes on from them"
