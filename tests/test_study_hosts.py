@@ -29,23 +29,24 @@ num_arms = 4
 noise = { name = "two_point", std = 0.3 }
 """
 SCRIPT = """
-import sys, jax
+import pathlib, sys, jax
 from jaxvar.study.commands import Run, run_command
 jax.config.update("jax_num_cpu_devices", int(sys.argv[3]))
 process = int(sys.argv[4])
 several = {"coordinator": sys.argv[5], "num_processes": 2, "process_id": process} if process >= 0 else {}
-sys.exit(run_command(Run(study=sys.argv[1], out=sys.argv[2], progress=False, **several)))
+sys.exit(run_command(Run(study=sys.argv[1], out=pathlib.Path(sys.argv[2]), progress=False, **several)))
 """
 
 
-def start(folder, devices, process=-1, coordinator=""):
-    (folder.parent / "study.toml").write_text(STUDY)
+def start(folder, devices, process=-1, coordinator="", text=STUDY):
+    study = (folder.parents[1] if folder.parent.is_file() else folder.parent) / "study.toml"
+    study.parent.mkdir(parents=True, exist_ok=True)
+    study.write_text(text)
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
     clean |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    args = [folder.parent / "study.toml", folder, devices, process, coordinator]
-    script = SCRIPT.replace("out=sys.argv[2]", "out=__import__('pathlib').Path(sys.argv[2])")
+    args = [study, folder, devices, process, coordinator]
     return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, args)],
+        [sys.executable, "-c", SCRIPT, *map(str, args)],
         env=clean,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -53,11 +54,23 @@ def start(folder, devices, process=-1, coordinator=""):
     )
 
 
-def finish(*processes):
+def start_two(folder):
+    """Two processes with two devices each."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
+    return [start(folder, 2, i, coordinator) for i in range(2)]
+
+
+def finish(*processes, code=0):
+    """Wait for all of them; returns what they wrote to standard error."""
+    said = []
     try:
         for process in processes:
             _, errors = process.communicate(timeout=600)
-            assert process.returncode == 0, errors
+            assert process.returncode == code, errors
+            said.append(errors)
+        return said
     finally:
         for process in processes:
             process.kill()  # one that waits for another that has failed
@@ -74,12 +87,27 @@ def alone(tmp_path_factory):
 @pytest.mark.slow
 def test_two_processes_write_the_bytes_of_one(alone, tmp_path):
     # One layer is too few for some seeds: both processes must agree to play again with more.
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
-    finish(*(start(tmp_path / "out", 2, i, coordinator) for i in range(2)))
+    finish(*start_two(tmp_path / "out"))
     assert stored(alone) and stored(tmp_path / "out") == stored(alone)
     assert '"processes": 2' in (tmp_path / "out" / "run.json").read_text()
+
+
+@pytest.mark.slow
+def test_two_processes_go_on_from_what_one_left(alone, tmp_path):
+    # The first process alone reads the folder; the other gets what the seeds hold from it.
+    half = STUDY.replace("rounds = 80", "rounds = 40").replace("records = 8", "records = 4")
+    finish(start(tmp_path / "out", 1, text=half))
+    assert list((tmp_path / "out").glob("checkpoints/*/0-31.npz"))
+    finish(*start_two(tmp_path / "out"))
+    assert stored(alone).items() <= stored(tmp_path / "out").items()  # SAVE knows how many rounds: the 40 stay beside
+
+
+@pytest.mark.slow
+def test_two_processes_end_where_one_cannot_write(tmp_path):
+    # Nobody waits for a process that has given up.
+    (tmp_path / "file").write_text("")
+    said = finish(*start_two(tmp_path / "file" / "out"), code=1)
+    assert "Not a directory" in said[0] and "could not go on" in said[1]
 
 
 @pytest.mark.slow

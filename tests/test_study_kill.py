@@ -66,10 +66,10 @@ def whole(command, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "out"
     finish(command(tmp_path_factory.mktemp("warm") / "out"))  # so that the programs are in the cache
     process = command(folder)
-    seconds = wait_for(process, lambda: (folder / "run.json").exists())
-    seconds = time.monotonic()
+    wait_for(process, lambda: (folder / "run.json").exists())
+    start = time.monotonic()
     finish(process)
-    return folder, time.monotonic() - seconds
+    return folder, time.monotonic() - start
 
 
 def finish(process):
@@ -83,15 +83,18 @@ def wait_for(process, happened):
 
 
 def kill_until_done(command, whole, folder, rng, kills):
-    """Run the study again and again, each time killed at a random moment, until it is done; how often that was."""
+    """Run the study again and again, each time killed at a random moment, until it is done.
+
+    Returns how often it was killed, and how often of these after it had written something.
+    """
     reference, seconds = whole
-    done = 0
+    done = written = 0
     while done < kills:
+        before = stored(folder, KEPT) if folder.exists() else {}
         process = command(folder)
-        # Half of the moments are from the very start on, half while it plays and writes.
+        # Most moments are while it plays and writes, some from the very start on.
         if rng.random() < 0.8:
-            count = len(stored(folder, KEPT)) if folder.exists() else 0
-            wait_for(process, lambda count=count: folder.exists() and len(stored(folder, KEPT)) > count)
+            wait_for(process, lambda before=before: folder.exists() and names(folder) - before.keys())
             time.sleep(rng.uniform(0, seconds / 4))
         else:
             time.sleep(rng.uniform(0, 3))
@@ -101,10 +104,16 @@ def kill_until_done(command, whole, folder, rng, kills):
         assert not ended or process.returncode == 0, errors
         assert stored(folder, ("shards",)).items() <= {**stored(reference), **temporaries(folder)}.items()
         if ended:
-            return done
+            return done, written
         done += 1
+        written += stored(folder, KEPT) != before
     finish(command(folder))
-    return done
+    return done, written
+
+
+def names(folder):
+    """Of all files, without a look into those that may be gone by now."""
+    return {str(path.relative_to(folder)) for part in KEPT for path in (folder / part).glob("*/*")}
 
 
 def temporaries(folder):
@@ -124,19 +133,21 @@ def test_killed_three_times(command, whole, tmp_path):
 @pytest.mark.slow
 def test_killed_fifty_times(command, whole, tmp_path):
     # Byte for byte what an undisturbed run leaves, whenever it was killed; a study that ends too early is begun anew.
-    rng, kills, attempt = random.Random(1), 0, 0
+    rng, kills, written, attempt = random.Random(1), 0, 0, 0
     while kills < 50:
         folder = tmp_path / str(attempt)
-        kills += kill_until_done(command, whole, folder, rng, 50 - kills)
+        done, in_time = kill_until_done(command, whole, folder, rng, 50 - kills)
         check_same(whole, folder)
-        attempt += 1
+        kills, written, attempt = kills + done, written + in_time, attempt + 1
+    print(f"{kills} kills, {written} of them after something was written, in {attempt} studies")
+    assert written > 20
 
 
 def test_ctrl_c_then_a_second_run_while_the_first_lives(command, whole, tmp_path):
     # Asked to stop, it says how to go on; while it lives, no other run gets in.
     folder = tmp_path / "out"
     first = command(folder)
-    wait_for(first, lambda: folder.exists() and stored(folder, KEPT))
+    wait_for(first, lambda: names(folder))
     first.send_signal(signal.SIGSTOP)  # so that it is there for as long as we need it
     second = command(folder)
     _, errors = second.communicate(timeout=600)

@@ -348,6 +348,17 @@ def toml(tmp_path):
     return path
 
 
+@pytest.mark.slow
+def test_ten_thousand_seeds_of_a_million_rounds_are_planned_in_little_memory(tmp_path):
+    # 200 records of each: what a chunk needs, by its compiled program, is far from what all seeds would.
+    study = small_study(seeds=10_000, rounds=10**6, records=200, chunk=None, environments=[LEVEL])
+    sitting = run._Run(study, tmp_path, (1, 1), jax.devices(), False, 30.0)
+    for cell in sitting.cells:
+        chunk = sitting._planned(cell)
+        needed, free = sitting._memory(cell, chunk)
+        assert 0 < needed < 2**25 and needed < free
+
+
 def test_failed_seeds_are_named_and_the_study_finishes(whole, toml, tmp_path, capsys):
     # A regularisation whose inverse float64 cannot hold: OFUL's seeds fail, and the others are what they were.
     toml.write_text(SMALL_TOML.replace('name = "oful"', 'name = "oful"\nlam = 1e-300'))
