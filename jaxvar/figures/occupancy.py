@@ -36,7 +36,7 @@ def layer_occupancy(result: StudyResult, *, width: Width = "neurips") -> Drawing
             axis.set_yticks(range(len(mine)), names)
             axis.set(xlim=(0, 1), ylim=(len(mine) - 0.4, -0.6))
             axis.grid(False)
-            grid.title(axis, title, beside=0.3 if same and i % grid.columns else _ROOM + 0.4)
+            grid.title(axis, title, beside=0.25 + _ROOM / (grid.columns if same else 1))
             if i + grid.columns >= len(groups):
                 axis.set_xlabel("share of rounds" if result.unit == "round" else "share of steps")
                 axis.tick_params(labelbottom=True)
