@@ -219,6 +219,19 @@ def test_tables_are_sorted_and_narrowed(browser, pages, usual):
     assert set(column(1)) == {"noise.std = 0.1"} and len(column(1)) == 5
 
 
+def contrast(browser, selector):
+    """Between a text and the page, as WCAG 2 defines it."""
+    ask = "getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+    is_svg = selector.endswith(" text")
+    colours = [browser.ask(ask, selector, "fill" if is_svg else "color"), browser.ask(ask, "html", "backgroundColor")]
+    levels = []
+    for colour in colours:
+        share = np.array([int(v) for v in re.findall(r"\d+", colour)[:3]]) / 255
+        linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+        levels.append(linear @ [0.2126, 0.7152, 0.0722])
+    return (max(levels) + 0.05) / (min(levels) + 0.05)
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_light_and_dark(browser, pages, dark):
     """The system's choice, until the button is pressed; paper is always light."""
@@ -233,6 +246,8 @@ def test_light_and_dark(browser, pages, dark):
     browser.open(pages["usual"], dark=dark)
     before, stroke = background(), line()
     assert (before < 150) == dark
+    for selector in ("h1", ".question", ".note", "nav a", ".unit", "tr.again td", "summary", "#chart text"):
+        assert contrast(browser, selector) >= 4.5, selector  # what WCAG asks of text
     browser.one("button.theme").click()
     assert (background() < 150) != dark and line() != stroke
     browser.one("button.theme").click()
