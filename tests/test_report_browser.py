@@ -210,12 +210,26 @@ def test_tables_are_sorted_and_narrowed(browser, pages, usual):
     assert heading.get_attribute("aria-sort") == "descending"
     assert first_names() == [names[i] for i in np.argsort(means, kind="stable")[::-1]]
     paired = browser.all("#final-table th")[6]
-    for _ in range(2):
+    for sign in (1, -1):
         paired.find_element("css selector", "button").send_keys(Keys.ENTER)
         assert column(7)[-4:] == ["–"] * 4  # the reference itself
+        assert np.all(np.diff([numbers(text)[0][0] for text in column(7)[:-4]]) * sign >= 0)
     assert heading.get_attribute("aria-sort") is None
     browser.one("form[data-table=final-table] select").send_keys("noise.std = 0.1")
     assert set(column(1)) == {"noise.std = 0.1"} and len(column(1)) == 5
+
+
+def contrast(browser, selector):
+    """Between a text and the page, as WCAG 2 defines it."""
+    ask = "getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+    is_svg = selector.endswith(" text")
+    colours = [browser.ask(ask, selector, "fill" if is_svg else "color"), browser.ask(ask, "html", "backgroundColor")]
+    levels = []
+    for colour in colours:
+        share = np.array([int(v) for v in re.findall(r"\d+", colour)[:3]]) / 255
+        linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+        levels.append(linear @ [0.2126, 0.7152, 0.0722])
+    return (max(levels) + 0.05) / (min(levels) + 0.05)
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -232,6 +246,8 @@ def test_light_and_dark(browser, pages, dark):
     browser.open(pages["usual"], dark=dark)
     before, stroke = background(), line()
     assert (before < 150) == dark
+    for selector in ("h1", ".question", ".note", "nav a", ".unit", "tr.again td", "summary", "#chart text"):
+        assert contrast(browser, selector) >= 4.5, selector  # what WCAG asks of text
     browser.one("button.theme").click()
     assert (background() < 150) != dark and line() != stroke
     browser.one("button.theme").click()

@@ -55,7 +55,7 @@ def table(key: str, caption: str, columns: Sequence[Column], rows: Sequence[Row]
         body.append(tag("tr", *entries, class_="again" if is_again else None, data_setting=row.setting))
     drawn = tag(
         "table",
-        tag("caption", caption),
+        tag("caption", tag("span", caption)),
         tag("thead", heading),
         tag("tbody", *body),
         class_="sortable",

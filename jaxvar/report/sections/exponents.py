@@ -40,7 +40,7 @@ def section(grid: Grid) -> Html:
         rows = [
             Row(others.index(s.environment), [name(s.environment), name(s.algorithm), *_exponent(s)]) for s in slopes
         ]
-        caption = tag("span", "Exponent of the mean final regret in ", label(parameter), ".")
+        caption = f"Exponent of the mean final regret in {parameter}."
         key = f"slope-table-{len(parts)}"
         parts += [table(key, caption, columns, rows, others), *_excluded(slopes)]
     note = (

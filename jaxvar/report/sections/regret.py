@@ -152,7 +152,7 @@ def _table(grid: Grid, setting: int, inside: Sequence[Curve]) -> Html:
     ]
     view = inside[0].views[0]
     title = join([label(grid.settings[setting]), f": {view.what} ± half width of the {view.how}"])
-    table = tag("table", tag("caption", title), tag("thead", heading), tag("tbody", *body))
+    table = tag("table", tag("caption", tag("span", title)), tag("thead", heading), tag("tbody", *body))
     return tag("div", table, class_="scroll", tabindex=0, role="region", aria_label=grid.settings[setting])
 
 
