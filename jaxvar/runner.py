@@ -196,25 +196,58 @@ def read(recorders: tuple[Any, ...], carry: seeds.Carry) -> dict[str, jax.Array]
 
 
 def play(step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int) -> tuple[Any, dict[str, jax.Array]]:
-    """Scan over the rounds; ``reading(carry)`` is stored at each of ``rounds``.
+    """Play rounds 1 to ``num_rounds``; ``reading(carry)`` is stored at each of ``rounds``."""
+    carry, store = play_on(step, reading, carry, empty_store(reading, carry, rounds), rounds, num_rounds)
+    return carry, jax.tree.map(lambda s: s[: rounds.shape[0]], store)
 
-    The store is part of the scan's carry: each round writes the slot of the next recorded round, so that a single
-    loop with a known number of turns serves any spacing (an accelerator then never asks the host whether to go on).
+
+def empty_store(reading: Any, carry: Any, rounds: Any) -> dict[str, jax.Array]:
+    """Room for the readings at ``rounds``, with one slot more: rounds after the last recorded one write there."""
+    num = rounds.shape[0] + 1
+    return jax.tree.map(lambda x: jnp.zeros((num, *x.shape), x.dtype), jax.eval_shape(reading, carry))
+
+
+def play_on(
+    step: Any,
+    reading: Any,
+    carry: Any,
+    store: dict[str, jax.Array],
+    rounds: Any,
+    num_rounds: Any,
+    first: Any = 1,
+    slot: Any = 0,
+) -> tuple[Any, dict[str, jax.Array]]:
+    """Play ``num_rounds`` rounds from ``first`` on; returns what is carried on, and the store.
+
+    The store is part of the loop: each round writes the slot of the next recorded round, so that a single loop serves
+    any spacing. Where ``num_rounds`` is an ``int`` the loop has a known number of turns, and an accelerator never asks
+    the host whether to go on; else the same program plays any number.
+
+    Args:
+      step: ``step(carry, round) -> carry``.
+      reading: ``reading(carry)`` is what is stored.
+      carry: what is carried into round ``first``.
+      store: from :func:`empty_store`, filled as far as played.
+      rounds: [records] those to store.
+      num_rounds: how many rounds to play.
+      first: the first of them.
+      slot: how many of ``rounds`` come before ``first``.
     """
-    num = rounds.shape[0]
     due = jnp.append(jnp.asarray(rounds, jnp.int32), 0)
-    # One slot more than is kept: rounds after the last recorded one write there.
-    store = jax.tree.map(lambda x: jnp.zeros((num + 1, *x.shape), x.dtype), jax.eval_shape(reading, carry))
 
-    def body(loop: tuple[Any, Any, jax.Array, jax.Array], _: None) -> tuple[Any, None]:
+    def body(loop: tuple[Any, Any, jax.Array, jax.Array]) -> tuple[Any, Any, jax.Array, jax.Array]:
         carry, store, slot, round = loop
         carry = step(carry, round)
         store = jax.tree.map(lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), store, reading(carry))
-        return (carry, store, slot + (round == due[slot]).astype(jnp.int32), round + 1), None
+        return carry, store, slot + (round == due[slot]).astype(jnp.int32), round + 1
 
-    start = (carry, store, jnp.int32(0), jnp.int32(1))
-    (carry, store, _, _), _ = jax.lax.scan(body, start, None, length=num_rounds)
-    return carry, jax.tree.map(lambda s: s[:num], store)
+    start = (carry, store, jnp.int32(slot), jnp.int32(first))
+    if isinstance(num_rounds, int):
+        (carry, store, _, _), _ = jax.lax.scan(lambda loop, _: (body(loop), None), start, None, length=num_rounds)
+    else:
+        end = jnp.int32(first) + num_rounds
+        carry, store, _, _ = jax.lax.while_loop(lambda loop: loop[3] < end, body, start)
+    return carry, store
 
 
 def check_call(algorithm: Any, environment: Any, key: Any, num_rounds: Any, num_episodes: Any, recorders: Any) -> int:
