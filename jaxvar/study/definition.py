@@ -224,7 +224,7 @@ def _entries(study: Study, role: names.Role) -> tuple[Entry, ...]:
     given = getattr(study, dict(_ROLES)[role])
     if not isinstance(given, list | tuple) or not given:
         raise StudyError(f"{role}s must be one {role} or more, got {short(given)}", (role,))
-    first = dict[str, int]()
+    labels = set[str]()
     for i, entry in enumerate(given):
         with inside(role, i):
             if not isinstance(entry, Entry):
@@ -235,9 +235,9 @@ def _entries(study: Study, role: names.Role) -> tuple[Entry, ...]:
                     (kind,) = factory.kinds
                     wrong = f"{entry.name} is for {_KINDS[kind]}, but the study for {_KINDS[study.kind]}"
                     raise StudyError(f"{role} {entry.label!r}: {wrong}")
-            if entry.label in first:
+            if entry.label in labels:
                 raise StudyError(f"labels of {role}s must differ, got {entry.label!r} twice", ("label",))
-            first[entry.label] = i
+            labels.add(entry.label)
     return tuple(given)
 
 

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+_MAX_MESSAGE = 1000  # characters; a wrong value may be a whole array
+
 
 class StudyError(ValueError):
     """A study that cannot be run as it stands.
@@ -15,7 +17,7 @@ class StudyError(ValueError):
     """
 
     def __init__(self, message: str, where: tuple[Any, ...] = ()) -> None:
-        super().__init__(message)
+        super().__init__(message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}...")
         self.where = where
 
 

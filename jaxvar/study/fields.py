@@ -37,7 +37,10 @@ def record(value: Any) -> tuple[str, ...]:
     """Names of recorders, regret among them."""
     if not isinstance(value, list | tuple) or not value:
         raise StudyError(f"record must be a list of recorders' names, got {short(value)}")
-    found = tuple(names.known("recorder", name, names.RECORDERS) for name in value)
+    for i, name in enumerate(value):
+        with inside(i):
+            names.known("recorder", name, names.RECORDERS)
+    found = tuple(value)
     if len(set(found)) < len(found):
         raise StudyError(f"record must not name a recorder twice, got {short(list(value))}")
     if "regret" not in found:
