@@ -149,8 +149,8 @@ class _Run:
         todo = []
         for i, cell in enumerate(manifest.cells):
             firsts = [f for j, f in enumerate(manifest.chunks(cell)) if mine(i, j, self.shard)]
-            is_missing = np.array([not self._is_there(manifest, cell, first) for first in firsts], bool)
-            todo.append([f for f, lacks in zip(firsts, self.company.agreed(is_missing), strict=True) if lacks])
+            is_missing = [self.company.agreed_number(not self._is_there(manifest, cell, first)) for first in firsts]
+            todo.append([first for first, lacks in zip(firsts, is_missing, strict=True) if lacks])
             if todo[-1] and self._too_large(self.cells[i], cell.chunk) is not None:
                 raise RunError(f"cell {cell.title}: {self._needs(self.cells[i], cell.chunk)}")
         return manifest, todo
@@ -354,7 +354,7 @@ def _writable(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
+        where = f" ({error.filename})" if error.filename else ""
         raise RunError(
             f"cannot write to {folder}: {error.strerror or error}{where}; "
             "the shards that were finished are intact, and the same command goes on from them"

@@ -9,6 +9,7 @@ much memory to take.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -135,6 +136,8 @@ def read(path: Path, most: int = MAX_FILE) -> bytes:
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, for good."""
     if not path.is_dir():
+        if path.exists():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
         _sync_folder(path.parent)
