@@ -148,7 +148,7 @@ def _of_study(directory: Path, use: Callable[[StudyResult], None]) -> int:
     try:
         use(load(directory))
     except (ValueError, OSError, RuntimeError) as error:
-        print(f"{directory}: {error}", file=sys.stderr)
+        print(error, file=sys.stderr)
         return 1
     return 0
 

@@ -39,8 +39,8 @@ def test_digits_follow_the_uncertainty():
     assert of(0.000123456, 0.0000123) == "0.000123 ± 0.000012"
     assert of(9.97, 0.0996) == "9.97 ± 0.10"  # rounded up to 0.10, whose two digits are 1 and 0
     assert of(123456.0, 2345.0) == "123,456 ± 2,345"
-    assert of(3.14159265, 0.0) == "3.142 ± 0.000"
-    assert of(0.5, 1e-17) == "0.5000 ± 0.0000"  # no uncertainty but that of rounding
+    assert of(3.14159265, 0.0) == "3.14 ± 0.00"
+    assert of(0.5, 1e-17) == "0.500 ± 0.000"  # no uncertainty but that of rounding
     assert of(0.0, 0.0) == "0 ± 0"
     assert of(2.0, 0.25, "ends") == "2.00 [1.75, 2.25]"
     assert [decimals(x) for x in (0.0999, 0.095, 1.0, 99.4, 99.6)] == [2, 3, 1, 0, 0]
@@ -49,8 +49,8 @@ def test_digits_follow_the_uncertainty():
 def test_an_interval_without_ends_is_shown_as_such():
     few = median_interval(np.arange(4.0))
     table = Table("c", (Column("median", "ends"),), ((few,), (None,)))
-    assert table.text().splitlines()[3:] == ["1.500 [-∞, ∞]", ""]
-    assert r"$1.500$ $[-\infty, \infty]$" in table.latex() and "--" in table.latex()
+    assert table.text().splitlines()[3:] == ["1.50 [-∞, ∞]", ""]
+    assert r"$1.50$ $[-\infty, \infty]$" in table.latex() and "--" in table.latex()
     assert table.csv() == "median,median low,median high\n1.5,-inf,inf\n,,\n"
 
 

@@ -48,7 +48,7 @@ def against_parameter(
                 handles[slope.algorithm] = _draw(axis, slope, look[slope.algorithm], level)
             _tick(axis, np.concatenate([s.x for s in found]))
             _list_slopes(axis, [handles[s.algorithm] for s in slopes], slopes)
-            grid.title(axis, title)
+            grid.title(axis, title, beside=1.6)
             if i + grid.columns >= len(groups):
                 axis.set_xlabel(plain(parameter))
                 axis.tick_params(labelbottom=True)

@@ -8,9 +8,10 @@ from jaxvar.analysis.captions import constants_text, seeds_text
 from jaxvar.analysis.occupancy import Occupancy, occupancy
 from jaxvar.analysis.sample import algorithm_name
 from jaxvar.figures.problems import by_problem, titles
-from jaxvar.figures.style import SMALL, Drawing, Width, finish, panels, plain, style
+from jaxvar.figures.style import SMALL, Drawing, Width, finish, panels, style, wrap
 from jaxvar.study.result import StudyResult
 
+_ROOM = 1.3  # inches for the names of algorithms
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx")
 
 
@@ -23,18 +24,19 @@ def layer_occupancy(result: StudyResult, *, width: Width = "neurips") -> Drawing
     groups = by_problem(cells)
     colours = _colours(max(o.deepest for o in found.values()))
     rows = max(map(len, groups.values()))
-    handles: dict[str, Any] = {}
+    handles: dict[int, Any] = {}
     with style():
         same = len({tuple(map(algorithm_name, mine)) for mine in groups.values()}) == 1  # then names stand on the left
-        height = 0.75 + 0.19 * rows
+        height = 0.75 + 0.22 * rows
         grid = panels(len(groups), width, least=1.8 if same else 2.6, height=height, sharex=True, sharey=same)
         for i, (axis, title, mine) in enumerate(zip(grid.axes, titles(groups), groups.values(), strict=True)):
             for row, cell in enumerate(mine):
                 handles |= _bar(axis, row, found[id(cell)], colours)
-            axis.set_yticks(range(len(mine)), [plain(algorithm_name(cell)) for cell in mine])
+            names = ["\n".join(wrap(grid.figure, algorithm_name(cell), _ROOM, SMALL, most=2)) for cell in mine]
+            axis.set_yticks(range(len(mine)), names)
             axis.set(xlim=(0, 1), ylim=(len(mine) - 0.4, -0.6))
             axis.grid(False)
-            grid.title(axis, title)
+            grid.title(axis, title, beside=0.25 + _ROOM / (grid.columns if same else 1))
             if i + grid.columns >= len(groups):
                 axis.set_xlabel("share of rounds" if result.unit == "round" else "share of steps")
                 axis.tick_params(labelbottom=True)
@@ -43,11 +45,13 @@ def layer_occupancy(result: StudyResult, *, width: Width = "neurips") -> Drawing
             f"Share of {'rounds' if result.unit == 'round' else 'steps'} that ended in each layer, mean over {seeds}, "
             f"without intervals. {constants_text(cells)}"
         )
-        names = sorted(handles, key=lambda name: -1 if name == "nothing learned" else int(name.split()[1]))
-        return finish(grid.figure, [handles[name] for name in names], names, caption)
+        layers = sorted(handles)
+        labels = [f"layer {layer}" if layer else "nothing learned" for layer in layers]
+        return finish(grid.figure, [handles[layer] for layer in layers], labels, caption)
 
 
-def _bar(axis: Any, row: int, one: Occupancy, colours: list[Any]) -> dict[str, Any]:
+def _bar(axis: Any, row: int, one: Occupancy, colours: list[Any]) -> dict[int, Any]:
+    """One algorithm's layers, side by side; returns what was drawn of each."""
     left, parts = 0.0, {}
     for layer, share in enumerate(one.final.estimate):
         if share == 0:
@@ -55,7 +59,7 @@ def _bar(axis: Any, row: int, one: Occupancy, colours: list[Any]) -> dict[str, A
         colour = colours[layer]
         hatch = HATCHES[layer % len(HATCHES)]
         part = axis.barh(row, share, left=left, height=0.7, color=colour, hatch=hatch, edgecolor="white", linewidth=0.4)
-        parts[f"layer {layer}" if layer else "nothing learned"] = part
+        parts[layer] = part
         if share > 0.08:
             text = axis.text(left + share / 2, row, str(layer), ha="center", va="center", fontsize=SMALL)
             text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85})

@@ -103,6 +103,8 @@ def _limits(axes: list[Any], bands: list[Band], scale: AxisScale) -> None:
         axis.set_xlim(rounds.min() / 1.25, 1.25 * rounds.max())
         if np.any(means > 0):
             axis.set_ylim(bottom=0.7 * means[means > 0].min())
+        else:
+            axis.set_ylim(0.1, 1.0)  # there is nothing to see
 
 
 def _caption(result: StudyResult, record: str, bands: dict[int, Band], hidden: list[str]) -> str:

@@ -100,10 +100,10 @@ class Panels(NamedTuple):
     axes: list[Any]
     columns: int
 
-    def title(self, axis: Any, text: str) -> None:
-        """Above a panel, in as many lines as its width asks for."""
-        inches = self.figure.get_size_inches()[0] / self.columns - 0.2
-        axis.set_title("\n".join(wrap(self.figure, text, inches, SIZE)))
+    def title(self, axis: Any, text: str, beside: float = 0.5) -> None:
+        """Above a panel, in as many lines as its width asks for, of which ``beside`` inches are not the axes'."""
+        inches = self.figure.get_size_inches()[0] / self.columns - beside
+        axis.set_title("\n".join(wrap(self.figure, text, inches, SIZE, most=3)))
 
 
 def panels(number: int, width: Width, *, least: float = 1.6, height: float = 1.7, **shared: Any) -> Panels:
@@ -141,8 +141,11 @@ def finish(
     return Drawing(figure, caption)
 
 
-def wrap(figure: Any, text: str, inches: float, size: float) -> list[str]:
-    """Any text as lines for matplotlib, none wider than ``inches``; words that are too long are broken."""
+def wrap(figure: Any, text: str, inches: float, size: float, most: int | None = None) -> list[str]:
+    """Any text as lines for matplotlib, none wider than ``inches``; words that are too long are broken.
+
+    More than ``most`` lines are cut, and end in an ellipsis.
+    """
     from matplotlib.font_manager import FontProperties
 
     renderer, font = figure.canvas.get_renderer(), FontProperties(size=size)
@@ -161,7 +164,10 @@ def wrap(figure: Any, text: str, inches: float, size: float) -> list[str]:
             if lines[-1] and not fits(lines[-1] + letter):
                 lines.append("")
             lines[-1] += letter
-    return [plain(line) for line in lines if line] or [""]
+    lines = [line for line in lines if line] or [""]
+    if most is not None and len(lines) > most:
+        lines = [*lines[: most - 1], lines[most - 1][:-1] + "…"]
+    return [plain(line) for line in lines]
 
 
 def _legend(figure: Any, handles: Sequence[Any], labels: Sequence[str]) -> float:

@@ -66,7 +66,8 @@ def exponents(result: StudyResult, *, record: str = "regret", burn_in: int | Non
     columns = [*names, Column("not used")]
     if not any(s.excluded for s in found):
         columns, rows = names, [row[:-1] for row in rows]
-    seeds = seeds_text([n for s in found for n in s.seeds], sum(s.left_out for s in found))
+    samples = [sample(cell, record) for cell in result.cells]  # a cell may be in several lines
+    seeds = seeds_text([len(s.seeds) for s in samples], sum(s.left_out for s in samples))
     from_round = "a tenth of the last one" if burn_in is None else f"{burn_in:,}"
     caption = (
         f"Slopes of log mean {record} over {seeds} by least squares, against the logarithm of a swept parameter or of "

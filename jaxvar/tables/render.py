@@ -108,12 +108,12 @@ def _digits(value: Any) -> str:
 
 
 def decimals(uncertainty: float, value: float = 0.0) -> int:
-    """Decimal places that show two significant digits of an uncertainty; without one, four of the value.
+    """Decimal places that show two significant digits of an uncertainty; without one, three of the value.
 
     An uncertainty that is lost in the rounding of the value is none.
     """
     if not math.isfinite(uncertainty) or uncertainty <= 1e-12 * abs(value):
-        size, digits = abs(value), 4
+        size, digits = abs(value), 3
     else:
         size, digits = uncertainty, 2
     if size == 0 or not math.isfinite(size):
