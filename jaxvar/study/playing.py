@@ -83,7 +83,8 @@ def play(task: Task, watch: Watch) -> str:
     def finish() -> None:
         if task.keep:
             _save(task, standing, clock)
-        clock.write()
+        else:
+            clock.write()
         store.make_folder(task.shard.parent)
         store.write(task.shard, data)
         if not task.keep:
