@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 
-def write_whole(path: Path, fill: Callable[[io.BytesIO], object]) -> Path:
-    """Write what ``fill`` puts into a buffer to ``path``: under a temporary name beside it, then renamed.
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to fill: under a temporary name beside ``path``, which becomes ``path`` once all of it is on the disk.
 
     Readers see the old file or the new one. Where anything fails, the old file stays and no temporary one remains.
     """
-    buffer = io.BytesIO()
-    fill(buffer)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
-            file.write(buffer.getbuffer())
+        with temporary.open("w+b") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        sync_folder(path.parent)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, fill: Callable[[io.BytesIO], object]) -> Path:
+    """Write what ``fill`` puts into a buffer to ``path``, whole or not at all."""
+    buffer = io.BytesIO()
+    fill(buffer)
+    with writing(path) as file:
+        file.write(buffer.getbuffer())
     return path
+
+
+def sync_folder(folder: Path) -> None:
+    """Let a renamed file survive a loss of power."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,4 +1,4 @@
-"""Figures: files that are the same each time, text that stays text, all of it inside the page, captions that tell."""
+"""Figures: the same files each time, text that stays text, everything inside the page and told in the caption."""
 
 import itertools
 import os

@@ -8,6 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from jaxvar import files
 from jaxvar.study import store
 from jaxvar.study.errors import RunError
 from jaxvar.study.lock import locked
@@ -122,7 +123,7 @@ def test_files_that_are_no_files_are_refused(tmp_path):
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "x"
     store.write(path, b"old")
-    with pytest.raises(ZeroDivisionError), store.writing(path) as file:
+    with pytest.raises(ZeroDivisionError), files.writing(path) as file:
         file.write(b"new")
         raise ZeroDivisionError
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["x"]

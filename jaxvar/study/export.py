@@ -11,8 +11,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from jaxvar import checks
-from jaxvar.study import store
+from jaxvar import checks, files
 from jaxvar.study.labelled import dataset, settings
 from jaxvar.study.result import StudyResult
 
@@ -32,7 +31,7 @@ def export(result: StudyResult, to: Format, path: str | Path | None = None) -> P
     """
     checks.choice("to", to, tuple(_ENDINGS))
     path = Path(path) if path is not None else Path(f"{result.name}.{_ENDINGS[to]}")
-    with store.writing(path) as file:
+    with files.writing(path) as file:
         {"csv": _csv, "netcdf": _netcdf, "npz": _npz}[to](result, file)
     return path
 

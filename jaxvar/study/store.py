@@ -8,7 +8,6 @@ much memory to take.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import io
@@ -16,14 +15,15 @@ import json
 import math
 import os
 import re
-import socket
 import stat
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from jaxvar import files
 
 MAX_FILE = 2**33  # bytes; a chunk of seeds is planned to be far smaller
 _DIGEST = 64  # hexadecimal digits of a SHA-256
@@ -93,25 +93,8 @@ def _array(name: str, content: bytes) -> np.ndarray[Any, Any]:
 
 def write(path: Path, data: bytes) -> None:
     """Write a whole file or none."""
-    with writing(path) as file:
+    with files.writing(path) as file:
         file.write(data)
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to fill: under a temporary name, which becomes ``path`` once all of it is on the disk."""
-    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w+b") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
 
 
 def read(path: Path, most: int = MAX_FILE) -> bytes:
@@ -140,7 +123,7 @@ def make_folder(path: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
-        _sync_folder(path.parent)
+        files.sync_folder(path.parent)
 
 
 def remove_temporaries(folder: Path) -> None:
@@ -158,12 +141,3 @@ def _files(folder: Path) -> Iterator[Path]:
                     yield from sorted(path.iterdir())
                 else:
                     yield path
-
-
-def _sync_folder(folder: Path) -> None:
-    """A rename is on the disk once its folder is."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
