@@ -75,6 +75,7 @@ def used_columns(rows: Sequence[Claim]) -> list[Column]:
 
 
 def note_on(claim: Claim) -> str:
+    """What the paper prints instead, for a footnote."""
     return f"{claim.name}: the paper prints {claim.printed}."
 
 
