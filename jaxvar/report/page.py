@@ -52,10 +52,10 @@ def page(result: StudyResult) -> str:
     )
 
 
-def write_page(result: StudyResult, path: Path) -> Path:
+def write_page(result: StudyResult, path: str | Path) -> Path:
     """Write the page, whole or not at all."""
     written = page(result).encode("utf-8")
-    return write_whole(path, lambda file: file.write(written))
+    return write_whole(Path(path), lambda file: file.write(written))
 
 
 def _asset(name: str) -> Html:
