@@ -10,6 +10,7 @@ from jaxvar import checks
 
 _WHOLE_LOOPS = "xla_cpu_small_while_loop_byte_threshold=1000000000"
 _WIDEST_VECTORS = "--xla_cpu_prefer_vector_width=512"
+_NO_LIBRARY = "--xla_cpu_experimental_ynn_fusion_type="  # of reductions: it cannot be part of a native loop
 
 
 def tune_cpu(num_devices: int | None = None) -> None:
@@ -47,4 +48,6 @@ def tune_cpu(num_devices: int | None = None) -> None:
         flags = f"{flags} --xla_backend_extra_options={_WHOLE_LOOPS}"
     if "prefer_vector_width" not in flags:
         flags = f"{flags} {_WIDEST_VECTORS}"
+    if jax.version.__version_info__ >= (0, 10) and "ynn_fusion_type" not in flags:  # XLA ends at flags it does not know
+        flags = f"{flags} {_NO_LIBRARY}"
     os.environ["XLA_FLAGS"] = flags.strip()

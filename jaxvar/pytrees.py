@@ -23,8 +23,31 @@ def static(**kwargs: Any) -> Any:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(static, dataclasses.field))
 def pytree(cls: type[T]) -> type[T]:
-    """A frozen dataclass that is also a JAX pytree."""
-    return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True, eq=False, kw_only=True)(cls))
+    """A frozen dataclass that is also a JAX pytree.
+
+    Its class is part of its structure. With ``jax.tree_util.register_dataclass`` two classes whose fields agree have
+    equal structures, and a compiled program of the one may be run for the other.
+    """
+    cls = dataclasses.dataclass(frozen=True, eq=False, kw_only=True)(cls)
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+    fixed = tuple(f.name for f in fields if f.metadata.get("static"))
+    data = tuple(f.name for f in fields if not f.metadata.get("static"))
+
+    def flatten(target: Any) -> tuple[list[Any], Any]:
+        return [getattr(target, name) for name in data], (cls, tuple(getattr(target, name) for name in fixed))
+
+    def flatten_with_keys(target: Any) -> tuple[list[Any], Any]:
+        leaves, structure = flatten(target)
+        return [(jax.tree_util.GetAttrKey(name), x) for name, x in zip(data, leaves, strict=True)], structure
+
+    def unflatten(structure: Any, leaves: Any) -> Any:
+        target = object.__new__(cls)  # not cls(...): leaves may be anything while JAX moves trees about
+        for name, value in (*zip(fixed, structure[1], strict=True), *zip(data, leaves, strict=True)):
+            object.__setattr__(target, name, value)
+        return target
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+    return cls
 
 
 def float_dtype() -> np.dtype[Any]:

@@ -3,7 +3,7 @@
 Every (setting, seed) pair is one run. A program call plays ``chunk`` of them; each device plays its share in blocks
 of ``block`` runs at a time. A block is what is vectorised over: small on a CPU, so that its state stays in the cache
 while all rounds are played, and the whole share on an accelerator. The runs are independent, so nothing is
-communicated.
+communicated while they are played; where the devices belong to several processes, each chunk's results are gathered.
 
 On a CPU a block has a second axis, of length one. LLVM unrolls the innermost loop of a kernel before it looks for
 vectors; with that axis innermost, the loop over the block's runs stays whole and becomes vector instructions.
@@ -13,23 +13,24 @@ from __future__ import annotations
 
 import functools
 import math
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxvar import checks, random, runner, status
 from jaxvar.batching import differs
-from jaxvar.pytrees import pytree, static
+from jaxvar.pytrees import float_dtype, pytree, static
 from jaxvar.records import record_rounds
 from jaxvar.result import SimulationResult
 from jaxvar.sweep import Grid, grid_of
 
-_CPU_BLOCK = 8  # runs; a vector of the widest registers
-_CPU_FRESH_BLOCK = 16  # where arms are drawn in each round: two vectors at a time hide the latency of the draws
+_CPU_VECTOR = 64  # bytes; a block has as many runs as numbers fit into a vector of the widest registers
 _CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and Ctrl-C is answered
 _CPU_CHUNKS = (128, 4096)  # but at least and at most
 _ACCELERATOR_CHUNK = 16384
@@ -65,7 +66,9 @@ def simulate(
       record: recorders, from :mod:`jaxvar.record`.
       chunk: runs per call of the compiled program, a whole number of blocks per device; chosen if not given. Results
         agree for any chunk; to the last bit for equal chunks.
-      devices: devices to use; all local ones of the default backend if not given.
+      devices: devices to use; all of the default backend if not given. Under ``jax.distributed`` these are the devices
+        of all processes: every process then makes the same call and gets all results. With ``jax.local_devices()`` a
+        process simulates by itself.
       progress: show a progress bar.
 
     Returns:
@@ -79,18 +82,21 @@ def simulate(
     rounds = record_rounds(records, num)
     episodic = runner.is_episodic(base_environment)
     steps = num * (_EPISODE_WORK * base_environment.horizon if episodic else 1)
-    devices = list(jax.local_devices() if devices is None else devices)
+    devices = list(jax.devices() if devices is None else devices)
     if not devices:
         raise ValueError("devices must name at least one device, got none")
     mesh = Mesh(np.array(devices), ("runs",))
 
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
     total = math.prod(settings) * num_seeds
-    draws_arms = not episodic and not getattr(base_environment, "fixed_arms", False)
-    most = _CPU_FRESH_BLOCK if draws_arms else _CPU_BLOCK
+    most = _CPU_VECTOR // float_dtype().itemsize
     block, chunk = _sizes(total, steps, chunk, devices, most)
     which = np.stack(np.unravel_index(np.arange(total), (*settings, num_seeds))).astype(np.int32)
     which[2] += first_seed
+    words = random.key_words(key)
+    if mesh.is_multi_process:
+        numbers = (base_algorithm, algorithm_values, base_environment, environment_values, words, rounds, which, chunk)
+        _check_same_everywhere((*numbers, num), mesh)
 
     def play(algorithm: Any, ids: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
         out = _program(
@@ -98,15 +104,16 @@ def simulate(
             algorithm_values,
             _closed(base_environment),
             environment_values,
-            random.key_words(key),
+            words,
             ids,
             rounds,
             tuple(_closed(r) for r in record),
             num_rounds=num,
+            kinds=(type(base_algorithm), type(base_environment)),
             block=(block, 1) if devices[0].platform == "cpu" else (block,),
             mesh=mesh,
         )
-        return jax.device_get(out)
+        return multihost_utils.process_allgather(out, tiled=True) if mesh.is_multi_process else jax.device_get(out)
 
     parts: list[dict[str, np.ndarray[Any, Any]]] = []
     with _progress_bar(progress, total * num, "seed-episode" if episodic else "seed-round") as bar:
@@ -136,7 +143,7 @@ def simulate(
     )
 
 
-@functools.partial(jax.jit, static_argnames=("num_rounds", "block", "mesh"))
+@functools.partial(jax.jit, static_argnames=("num_rounds", "kinds", "block", "mesh"))
 def _program(
     algorithm: Any,
     algorithm_values: dict[int, jax.Array],
@@ -148,6 +155,7 @@ def _program(
     record: tuple[Any, ...],
     *,
     num_rounds: int,
+    kinds: tuple[type, type],  # JAX may take two registered dataclasses for one where their fields agree
     block: tuple[int, ...],
     mesh: Mesh,
 ) -> dict[str, jax.Array]:
@@ -214,6 +222,19 @@ def _over_runs(function: Any, num_axes: int, in_axes: Any, out_axes: Any) -> Any
     for _ in range(num_axes):
         function = jax.vmap(function, in_axes=in_axes, out_axes=out_axes)
     return function
+
+
+def _check_same_everywhere(numbers: Any, mesh: Mesh) -> None:
+    """Refuse to mix the runs of processes that were asked for different things."""
+    leaves = [np.asarray(x) for x in jax.tree.leaves(numbers) if isinstance(x, int | np.ndarray | jax.Array)]
+    digest = np.array([zlib.crc32(b"".join(x.tobytes() for x in leaves))], np.uint32)
+    shape, sharding = (mesh.size,), NamedSharding(mesh, PartitionSpec("runs"))
+    digests = jax.make_array_from_callback(shape, sharding, lambda _: digest)
+    if np.any(multihost_utils.process_allgather(digests, tiled=True) != digest):
+        raise ValueError(
+            "simulate must be called with the same arguments in every process whose devices it uses; "
+            "devices=jax.local_devices() makes a simulation a process's own"
+        )
 
 
 @pytree

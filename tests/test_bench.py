@@ -49,6 +49,7 @@ def assert_same_mean_regret(options, rival, num_seeds, rival_seeds):
     assert abs(ours.mean() - theirs.mean()) < 5 * error
 
 
+@pytest.mark.slow
 def test_episodic_rival_has_the_same_mean_regret():
     """96 seeds of ours against 12 of the NumPy loop."""
     options = Bench(states=4, actions=3, features=2, horizon=4, episodes=150)
@@ -64,6 +65,27 @@ def test_episodic_numba_rival_has_the_same_mean_regret():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(5, 3, 4, 6), (18, 2, 2, 4), (3, 2, 13, 4)], ids=["plain", "chunks", "rolled"])
+def test_numba_rivals_of_episodes_play_the_same_games(sizes):
+    """Seeds by themselves and in lanes draw the same numbers, so that only rounding may tell their regrets apart.
+
+    The sizes reach every branch: odd actions, successors in two chunks, quadratic forms that are not unrolled. 70 seeds
+    are more than a block of lanes.
+    """
+    from jaxvar.bench import numba_episodes, numba_episodes_scalar
+
+    states, actions, features, horizon = sizes
+    options = Bench(states=states, actions=actions, features=features, horizon=horizon)
+    algorithm, environment = episodic_game(options)
+    instance = jax.tree.map(np.asarray, environment.init(jax.random.key(0)))
+    model = (instance.phi, instance.reward, instance.theta_star)
+    size = {"horizon": horizon, "num_episodes": 150, "norm_bound": float(algorithm.norm_bound), "delta": 0.01}
+    one, other = (m.ucrl_ave(*model, **size, num_seeds=70, seed=3) for m in (numba_episodes_scalar, numba_episodes))
+    assert one.shape == (70,) and np.ptp(one) > 0
+    np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+@pytest.mark.slow
 def test_bench_prints_a_row_per_algorithm(capsys):
     """The command runs with Numba, and names versions and devices."""
     options = Bench(
@@ -72,3 +94,4 @@ def test_bench_prints_a_row_per_algorithm(capsys):
     assert bench(options) == 0
     printed = capsys.readouterr().out
     assert "numba" in printed and "steps/s" in printed and printed.count("oful f") == 2
+    assert printed.count("numba, 1 per core") == 3 and printed.count("numba, in lanes") == 1

@@ -84,7 +84,8 @@ print(jax.device_count(), os.environ["XLA_FLAGS"])
     count, *flags = interpreter("-c", code, XLA_FLAGS="--xla_cpu_enable_fast_math=false").split()
     assert count == "3"
     assert flags[0] == "--xla_cpu_enable_fast_math=false"
-    assert len(flags) == 2 and flags[1].count("small_while_loop_byte_threshold") == 1
+    assert len(flags) == len(set(flags)) and flags[1].count("small_while_loop_byte_threshold") == 1
+    assert flags[2:3] == ["--xla_cpu_prefer_vector_width=512"]
 
 
 @pytest.mark.parametrize("before", ["pass", "jax.config.update('jax_num_cpu_devices', 1)"])

@@ -314,7 +314,7 @@ def test_what_seeds_share_is_held_once(monkeypatch: Any, name: str) -> None:
     monkeypatch.setattr(SIMULATE, "_program", lambda *a, **b: lowered.append(compiled.lower(*a, **b).as_text()))
     with pytest.raises(TypeError):  # there is nothing to go on with
         jv.simulate(jv.ucrl_vtr(D), make(), key=KEY, num_seeds=8, num_episodes=K, chunk=8)
-    assert (f"tensor<{S}x{A}x{S}x{D}x8xf64>" in lowered[0]) == ("phi" not in shared)
+    assert (f"tensor<{S}x{A}x{S}x{D}x8x1xf64>" in lowered[0]) == ("phi" not in shared)
 
 
 @pytest.mark.parametrize(("capacity", "scale"), [(1, 1.0), slow(CAPACITY, 1e-4)])

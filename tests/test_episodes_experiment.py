@@ -26,6 +26,7 @@ def check(results: Results, seeds: int) -> None:
         assert (one.held is None) == (label == study.UNIFORM)
 
 
+@pytest.mark.slow
 def test_study_ends_in_figures_and_tables(tmp_path: Path):
     """All files whole, all cells filled."""
     mixtures = play(study.flatten(OPTIONS), study.VTR, study.VTR_NARROW, study.AVE)

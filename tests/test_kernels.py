@@ -299,6 +299,7 @@ def test_precision_is_put_back():
     assert jnp.zeros(1).dtype == np.float64
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_line_per_program(capsys):
     options = Kernels(device="cpu", algorithms=("oful",), seeds=(8, 16), dim=2, arms=3, rounds=40, show=True)
     assert kernels(options) == 0

@@ -147,7 +147,7 @@ def test_fixed_arms_are_a_shortcut_only(explore: str, ties: str) -> None:
     np.testing.assert_allclose(short.state.loss, general.state.layers.loss, rtol=1e-10)
 
 
-@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("fresh", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_too_small_a_capacity_is_reported_and_repaired(fresh: bool) -> None:
     """Fails if a run that needs a layer that is not stored says nothing, or if the rerun differs from a good run."""
     num_rounds, dim = 1500, 2

@@ -31,7 +31,7 @@ CLAIM = Claim(
     deterministic="d",
     variance="estimated",
     efficient=True,
-    constants="read",
+    constants="derived again",
 )
 
 

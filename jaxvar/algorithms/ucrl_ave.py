@@ -36,7 +36,7 @@ CLAIM = Claim(
     constants="read",
     table=2,
     assumption="homogeneous, rewards add up to at most 1",
-    printed="cites the bandit theorem; the bound is that of the theorem for episodes",
+    printed="a reference to the theorem for bandits; the bound is that of the theorem for episodes",
 )
 
 

@@ -40,8 +40,8 @@ class Bench:
     """Seeds of jaxvar and of Numba; per repeat vectorised NumPy plays at most 256 of them, the NumPy loop 2."""
     repeats: int = 5
     """Interleaved repeats; the median counts."""
-    algorithms: tuple[str, ...] = ALGORITHMS
-    """Which of oful, save, ave_ucb and ucrl_ave."""
+    algorithms: tuple[str, ...] = ()
+    """Which of oful, save, ave_ucb and ucrl_ave, or of all algorithms with --all; every one if none is named."""
     states: int = 6
     """States of the model that ucrl_ave plays."""
     actions: int = 4
@@ -54,6 +54,12 @@ class Bench:
     """Episodes per seed."""
     episode_seeds: int = 256
     """Seeds of ucrl_ave; the NumPy loop plays 1."""
+    library: str = ""
+    """A public library to compare oful with, as in jaxvar.bench.public_library; it is installed apart by pip."""
+    all: bool = False
+    """Print one line for each algorithm of ``jaxvar list`` instead, beside its NumPy twin in tests/reference."""
+    twin_turns: int = 200
+    """With --all: most rounds or episodes that a twin plays per repeat, of one seed; fewer if it is slow."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +70,33 @@ class Contender:
     play: Callable[[], np.ndarray[Any, Any]]
     steps: int
 
+    def timed(self) -> tuple[float, float]:
+        """Run it: seconds per step, and the mean regret."""
+        start = time.perf_counter()
+        regret = self.play()
+        return (time.perf_counter() - start) / self.steps, float(np.mean(regret))
+
+
+@dataclasses.dataclass(frozen=True)
+class PublicLibrary:
+    """A public library's LinUCB, which plays for a given time in processes of its own."""
+
+    name: str
+    options: Bench
+    fresh: bool
+
+    def timed(self) -> tuple[float, float]:
+        """Run it: seconds per seed-round, and the mean regret."""
+        from jaxvar.bench import public_library
+
+        size: dict[str, Any] = {
+            "dim": self.options.dim,
+            "num_arms": self.options.arms,
+            "num_rounds": self.options.rounds,
+        }
+        measured = public_library.rate(self.name, **size, fresh=self.fresh)
+        return 1 / measured.rate, measured.regret
+
 
 @dataclasses.dataclass(frozen=True)
 class Task:
@@ -72,12 +105,13 @@ class Task:
     label: str
     algorithm: Any
     environment: Any
-    contenders: list[Contender]
+    contenders: list[Contender | PublicLibrary]
 
 
 def bench(options: Bench) -> int:
     """Print the table; returns the exit code."""
-    unknown = sorted(set(options.algorithms) - set(ALGORITHMS))
+    chosen = options.algorithms or ALGORITHMS
+    unknown = sorted(set(chosen) - set(ALGORITHMS))
     if unknown:
         print(f"algorithms must be among {', '.join(ALGORITHMS)}, got {', '.join(unknown)}", file=sys.stderr)
         return 2
@@ -88,13 +122,13 @@ def bench(options: Bench) -> int:
         f"{options.episode_seeds} seeds\n{jax.numpy.result_type(float)}, practical constants, "
         f"median of {options.repeats} interleaved repeats; a step is a round or a step of an episode, of one seed\n"
     )
-    header = f"{'':16}{'program':18}{'M steps/s':>12}{'us/step':>10}{'regret':>10}{'first call s':>14}"
+    header = f"{'':16}{'program':20}{'M steps/s':>12}{'us/step':>10}{'regret':>10}{'first call s':>14}"
     print(header + f"{'ratio':>9}   (jaxvar over it)")
     for fresh in (False, True):
         for name in BANDITS:
-            if name in options.algorithms:
+            if name in chosen:
                 _row(options, _bandit(options, name, fresh))
-    if "ucrl_ave" in options.algorithms:
+    if "ucrl_ave" in chosen:
         _row(options, _episodes(options))
     return 0
 
@@ -104,21 +138,19 @@ def _row(options: Bench, task: Task) -> None:
     first, regret = {}, {}
     for c in contenders:
         start = time.perf_counter()
-        regret[c.name] = float(np.mean(c.play()))
+        _, regret[c.name] = c.timed()
         first[c.name] = time.perf_counter() - start
     times: dict[str, list[float]] = {c.name: [] for c in contenders}
     for _ in range(options.repeats):
         for c in contenders:
-            start = time.perf_counter()
-            c.play()
-            times[c.name].append((time.perf_counter() - start) / c.steps)
+            times[c.name].append(c.timed()[0])
     ours = float(np.median(times["jaxvar"]))
     label = task.label
     for c in contenders:
         each = float(np.median(times[c.name]))
         ratio = "" if c.name == "jaxvar" else f"{each / ours:9.2f}"
         speed = f"{1e-6 / each:12.3f}{1e6 * each:10.3f}"
-        print(f"{label:16}{c.name:18}{speed}{regret[c.name]:10.1f}{first[c.name]:14.1f}{ratio}", flush=True)
+        print(f"{label:16}{c.name:20}{speed}{regret[c.name]:10.1f}{first[c.name]:14.1f}{ratio}", flush=True)
         label = ""
     print(f"{'':16}{_memory(task)}\n", flush=True)
 
@@ -134,11 +166,15 @@ def _bandit(options: Bench, name: str, fresh: bool) -> Task:
     from jaxvar.bench import numpy_loop, numpy_vector
 
     numba = _numba("numba_parallel")
-    contenders = [_jaxvar(ours, environment, options.seeds, options.rounds, 1, "num_rounds")]
+    contenders: list[Contender | PublicLibrary] = [
+        _jaxvar(ours, environment, options.seeds, options.rounds, 1, "num_rounds")
+    ]
     if numba is not None:
         contenders.append(contender("numba, 1 per core", numba, options.seeds))
     contenders.append(contender("numpy, vectorised", numpy_vector, min(256, options.seeds)))
     contenders.append(contender("numpy, loop", numpy_loop, min(2, options.seeds)))
+    if name == "oful" and options.library:
+        contenders.append(PublicLibrary(options.library, options, fresh))
     return Task(f"{name} {'fresh' if fresh else 'fixed'}", ours, environment, contenders)
 
 
@@ -161,11 +197,14 @@ def _episodes(options: Bench) -> Task:
 
     from jaxvar.bench import numpy_episodes
 
-    numba = _numba("numba_episodes")
+    numba = _numba("numba_episodes_scalar")
     seeds = options.episode_seeds
-    contenders = [_jaxvar(ours, environment, seeds, options.episodes, options.horizon, "num_episodes")]
+    contenders: list[Contender | PublicLibrary] = [
+        _jaxvar(ours, environment, seeds, options.episodes, options.horizon, "num_episodes")
+    ]
     if numba is not None:
         contenders.append(contender("numba, 1 per core", numba, seeds))
+        contenders.append(contender("numba, in lanes", _numba("numba_episodes"), seeds))
     contenders.append(contender("numpy, loop", numpy_episodes, 1))
     return Task("ucrl_ave", ours, environment, contenders)
 

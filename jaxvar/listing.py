@@ -1,0 +1,189 @@
+"""``jaxvar list``: what is claimed of each algorithm, in the order of the paper's two comparison tables.
+
+Rows come from :data:`jaxvar.algorithms.catalogue.CLAIMS`. Where the paper's own table has a slip, the row shows what is
+right and a note below says what is printed.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+from jaxvar.algorithms.catalogue import CLAIMS
+from jaxvar.claims import Claim
+
+Format = Literal["text", "csv", "latex"]
+WIDTH = 120
+_GAP = "  "
+_LEGEND = (
+    "Bounds on the regret, without logarithms, in the dimension d, rounds or episodes K and steps per episode H; "
+    "sum sigma^2 is the total variance of the noise, Var* that of the optimal policy. 'deterministic' is the case "
+    "without noise; 'efficient' means polynomial time; 'constants' says whether those in the code were read in the "
+    "source, derived again from results that were read, or reconstructed."
+)
+SECTIONS: tuple[tuple[str, str, int | None], ...] = (  # title, setting, the paper's table
+    ("Table 1: linear bandits", "bandit", 1),
+    ("Further algorithms for linear bandits", "bandit", None),
+    ("Table 2: linear mixture MDPs, in episodes", "episodes", 2),
+    ("Further algorithms for linear mixture MDPs", "episodes", None),
+)
+
+
+class Column(NamedTuple):
+    """A column of the printed tables."""
+
+    title: str
+    width: int  # in text
+    kind: str  # in LaTeX
+    cell: Callable[[Claim], str]
+
+
+def _efficient(claim: Claim) -> str:
+    return "yes" if claim.efficient else "no"
+
+
+# The first column, with name, factory and reference below each other, takes what these leave of the width.
+COLUMNS = (
+    Column("regret", 27, "l", lambda claim: claim.regret),
+    Column("deterministic", 13, "l", lambda claim: claim.deterministic),
+    Column("variance", 11, "l", lambda claim: claim.variance),
+    Column("efficient", 9, "l", _efficient),
+    Column("constants", 13, "l", lambda claim: claim.constants),
+    Column("assumption", 14, "p{3cm}", lambda claim: claim.assumption),
+)
+
+
+def listing(to: Format, claims: Sequence[Claim] = CLAIMS) -> str:
+    """The tables as plain text of at most 120 columns, as CSV or as LaTeX."""
+    return {"text": as_text, "csv": as_csv, "latex": as_latex}[to](claims)
+
+
+def sections(claims: Sequence[Claim]) -> list[tuple[str, list[Claim]]]:
+    """Titles and rows of the tables that are not empty."""
+    found = [(title, [c for c in claims if (c.setting, c.table) == (setting, t)]) for title, setting, t in SECTIONS]
+    return [(title, rows) for title, rows in found if rows]
+
+
+def _used(rows: Sequence[Claim]) -> list[Column]:
+    """The columns in which some row has an entry."""
+    return [column for column in COLUMNS if any(column.cell(claim) for claim in rows)]
+
+
+def _note(claim: Claim) -> str:
+    return f"{claim.name}: the paper prints {claim.printed}."
+
+
+def as_text(claims: Sequence[Claim]) -> str:
+    """Plain text; cells that are too long are wrapped."""
+    lines, notes = textwrap.wrap(_LEGEND, WIDTH), []
+    for title, rows in sections(claims):
+        columns = _used(rows)
+        first_width = WIDTH - sum(len(_GAP) + column.width for column in columns)
+        widths = [first_width, *(column.width for column in columns)]
+        lines += ["", title, "-" * len(title), _beside([["algorithm"], *([c.title] for c in columns)], widths)]
+        for claim in rows:
+            name = claim.name
+            if claim.printed:
+                notes.append(_note(claim))
+                name = f"{name} [{len(notes)}]"
+            first = [name, f"jv.{claim.factory}", *_wrap(claim.reference, first_width)]
+            cells = (_wrap(column.cell(claim), column.width) for column in columns)
+            lines += ["", _beside([first, *cells], widths)]
+    for i, note in enumerate(notes, start=1):
+        mark = f"[{i}] "
+        wrapped = textwrap.wrap(note, WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark))
+        lines += ([""] if i == 1 else []) + wrapped
+    return "\n".join(lines) + "\n"
+
+
+def _wrap(cell: str, width: int) -> list[str]:
+    """Lines of a cell, never broken inside the argument of a root."""
+    kept = re.sub(r"sqrt\([^+]*?\)", lambda root: root[0].replace(" ", "\xa0"), cell)
+    return [line.replace("\xa0", " ") for line in textwrap.wrap(kept, width, break_on_hyphens=False)]
+
+
+def _beside(cells: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
+    """Cells of several lines, side by side."""
+    height = max(len(cell) for cell in cells)
+    padded = [[*cell, *[""] * (height - len(cell))] for cell in cells]
+    rows = zip(*padded, strict=True)
+    return "\n".join(_GAP.join(f"{x:{w}}" for x, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def as_csv(claims: Sequence[Claim]) -> str:
+    """One row per algorithm with every field of its claim; what is not there is empty."""
+    names = [field.name for field in dataclasses.fields(Claim)]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    for _, rows in sections(claims):
+        for claim in rows:
+            entries = dataclasses.asdict(claim) | {"efficient": _efficient(claim)}
+            writer.writerow(["" if entries[name] is None else entries[name] for name in names])
+    return out.getvalue()
+
+
+def as_latex(claims: Sequence[Claim]) -> str:
+    """One ``tabular`` per table, for which no package is needed; notes follow the table they belong to."""
+    parts = []
+    for title, rows in sections(claims):
+        columns, notes = _used(rows), list[str]()
+        heads = ["algorithm", "factory", *(column.title for column in columns), "reference"]
+        kinds = "".join(["ll", *(column.kind for column in columns), "p{4cm}"])
+        lines = [rf"% {title}", rf"\begin{{tabular}}{{{kinds}}}", r"\hline", " & ".join(heads) + r" \\", r"\hline"]
+        for claim in rows:
+            name = escape(claim.name)
+            if claim.printed:
+                notes.append(_note(claim))
+                name += rf"\textsuperscript{{{len(notes)}}}"
+            cells = [name, rf"\texttt{{{escape(claim.factory)}}}", *(typeset(c.cell(claim)) for c in columns)]
+            lines.append(" & ".join([*cells, escape(claim.reference)]) + r" \\")
+        lines += [r"\hline", r"\end{tabular}"]
+        lines += [rf"\par\noindent\textsuperscript{{{i}}}{escape(note)}" for i, note in enumerate(notes, start=1)]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+_SPECIAL = {c: rf"\{c}" for c in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+def escape(text: str) -> str:
+    """Text with the characters that LaTeX reads as commands made printable."""
+    return "".join(_SPECIAL.get(c, c) for c in text)
+
+
+# What a bound may consist of; "sum sigma^2" stands before its parts, so that it is found first.
+_TOKEN = re.compile(r"(sqrt\()|(\()|(\))|(sum sigma\^2)|(sigma)|(Var\*)|([dKHR])|\^(\d+(?:\.\d+)?)|([+])|( +)")
+_MATHS = {"sum sigma^2": r"\textstyle\sum\sigma^2", "sigma": r"\sigma", "Var*": r"\mathrm{Var}^*"}
+
+
+def typeset(cell: str) -> str:
+    """A bound such as ``d sqrt(sum sigma^2) + d^1.5`` as a formula; any other text escaped."""
+    formula, closers, at = "", list[str](), 0
+    while at < len(cell):
+        token = _TOKEN.match(cell, at)
+        if token is None or (token[3] and not closers):
+            return escape(cell)
+        at = token.end()
+        if token[1]:
+            formula += r"\sqrt{"
+            closers.append("}")
+        elif token[2]:
+            formula += "("
+            closers.append(")")
+        elif token[3]:
+            formula += closers.pop()
+        elif token[8]:
+            formula += f"^{{{token[8]}}}"
+        else:
+            formula += _MATHS.get(token[0], token[0])
+    return f"${formula}$" if formula and not closers else escape(cell)

@@ -1,0 +1,1 @@
+"""Studies: many algorithms on many problems, on disk, resumable to the same bits."""

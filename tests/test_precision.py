@@ -1,0 +1,120 @@
+"""The comparison of float32 with float64: what is compared, and how it is summed up."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+import jaxvar as jv
+from jaxvar.bench import precision as module
+from jaxvar.bench.precision import Precision
+from jaxvar.bench.shared_history import shared_history
+
+pytestmark = pytest.mark.slow  # programs that measure; nothing else depends on them
+
+KEY = jax.random.key(3)
+
+
+def bandit(name):
+    environment = jv.linear_bandit(2, 4, noise=jv.noise.two_point(0.1), fresh=True)
+    if name == "oful":
+        return jv.oful(2), environment, {"num_rounds": 150}
+    return jv.save(2, 150, constants=jv.constants.practical(), capacity=3), environment, {"num_rounds": 150}
+
+
+def episodes():
+    environment = jv.mixture_mdp(3, 2, 2, 4, concentration=0.3)
+    constants = jv.constants.practical()
+    algorithm = jv.ucrl_ave(2, 4, 20, norm_bound=environment.norm_bound, constants=constants, capacity=3)
+    return algorithm, environment, {"num_episodes": 20}
+
+
+@pytest.mark.parametrize("name", ["oful", "save", pytest.param("ucrl_ave", marks=pytest.mark.slow)])
+def test_float64_plays_as_if_alone(name):
+    # The shadow watches: regret is that of the plain run, and only the shadow has rounding errors of float32.
+    algorithm, environment, length = episodes() if name == "ucrl_ave" else bandit(name)
+    common = {"key": KEY, "num_seeds": 8, "chunk": 8, "records": 1, **length}
+    alone = jv.simulate(algorithm, environment, **common)
+    record = (jv.record.regret(), module.FinalStates())
+    pair = jv.simulate(shared_history(algorithm), environment, record=record, **common)
+    pair.raise_if_failed()
+    np.testing.assert_allclose(pair.regret, alone.regret, rtol=1e-12)
+    found = module.layer_errors(pair.states[:, -1], 2)
+    assert found and all(e.updates > 0 for e in found)
+    for e in found:  # some rounding, but no more than a few hundred steps of it
+        assert 1e-9 < e.largest_width < 1e-4 and 1e-9 < e.largest_estimate < 1e-3
+
+
+def test_the_shadow_is_in_float32():
+    # Not float64 by way of a promotion: then there would be nothing to compare.
+    pair = shared_history(bandit("save")[0])
+    state = jax.eval_shape(pair.init)
+    assert {x.dtype for x in jax.tree.leaves(state.single) if x.dtype.kind == "f"} == {np.dtype(np.float32)}
+    assert {x.dtype for x in jax.tree.leaves(state.double) if x.dtype.kind == "f"} == {np.dtype(np.float64)}
+    assert float(pair.single.tie_tolerance) == pytest.approx(1e-5) and float(pair.double.tie_tolerance) == 1e-9
+    assert pair.grow().capacity == 7 and jax.tree.leaves(pair.grow().single)[0].dtype == jnp.float32
+
+
+def test_errors_of_layers_by_hand():
+    # Two seeds, two layers, the second of which nobody used; the inverse is wrong along one axis only.
+    inverse = np.array([[2.0, 0.0], [0.0, 8.0]])
+    wrong = inverse * np.array([[1.0, 1.0], [1.0, 1.21]])
+    rows = []
+    for scale, count in ((1.0, 5.0), (0.5, 7.0)):
+        estimate = scale * np.array([3.0, 4.0])
+        off = estimate + np.array([0.0, 0.1])
+        double = [*inverse.ravel(), *np.eye(2).ravel(), *estimate, 0.0, 0.0, count, 0.0]
+        single = [*wrong.ravel(), *np.eye(2).ravel(), *off, 0.0, 0.0, count, 0.0]
+        rows.append([*double, *single, 4.0])
+    (only,) = module.layer_errors(np.array(rows), 2)
+    assert (only.layer, only.updates) == (1, 6.0)
+    assert only.width == only.largest_width == pytest.approx(0.1)  # sqrt(1.21) - 1
+    assert only.estimate == pytest.approx((0.1 / 5 + 0.1 / 2.5) / 2) and only.largest_estimate == pytest.approx(0.04)
+
+
+def test_a_row_by_hand(capsys):
+    # Seed 1 differs in rounds 3 and 4, seed 2 never, seed 0 from round 2 on.
+    seeds, rounds = 3, 4
+    decisions = np.zeros((seeds, rounds, 2, 1), np.int16)
+    decisions[:, :, 1] = 2
+    other = decisions.copy()
+    other[1, 2:, 0] = 1
+    other[0, 1:, 1] = 3
+    double = {"decisions": decisions, "regret": np.array([1.0, 2.0, 3.0])}
+    single = {"decisions": other, "regret": np.array([1.5, 2.0, 3.25], np.float32)}
+    state = np.zeros((seeds, 2 * (1 + 1 + 1) + 1))
+    state[:, 0] = state[:, 1] = state[:, 2] = state[:, 3] = state[:, 4] = 1.0
+    state[:, -1] = 2.0
+    shared = {"states": state, "dim": np.array(1)}
+    row = module._row(Precision(seeds=seeds), "deep", "save", {"float64": double, "float32": single, "shared": shared})
+    assert row.rounds == rounds and row.differ == pytest.approx(5 / 12) and row.seeds_differ == pytest.approx(2 / 3)
+    assert row.first == 2.5 and row.first_layer == 2
+    gap = np.array([0.5, 0.0, 0.25])
+    assert row.difference == pytest.approx(0.25)
+    assert row.half_width == pytest.approx(scipy.stats.sem(gap) * scipy.stats.t.ppf(0.975, 2))
+    assert row.shared_differ == 0.5
+    module.show([row, dataclasses.replace(row, first=None, first_layer=None)])
+    printed = capsys.readouterr().out
+    assert "| deep | save | 4 | 41.67% | 66.7% | 2 | 2 | 2 | +0.25 ± 0.62 | 5.0e-01 |" in printed
+    assert "| - | - |" in printed
+
+
+@pytest.mark.parametrize("wrong", [{"algorithms": ("ucb",)}, {"settings": ("loud",)}])
+def test_wrong_options_are_refused(wrong):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be among"):
+        module.precision(Precision(**wrong))
+
+
+@pytest.mark.slow
+def test_the_whole_comparison():
+    # Three interpreters: float32 and float64 meet the same problem, so that most seeds decide alike for a while.
+    options = Precision(seeds=16, rounds=100, algorithms=("oful", "save"), settings=("ordinary",))
+    rows = module.precision(options)
+    assert [r.algorithm for r in rows] == ["oful", "save"]
+    for row in rows:
+        assert row.rounds == 100 and row.regret > 0
+        assert row.differ < 0.2 and abs(row.difference) < 0.1 * row.regret
+        assert row.layers and all(e.largest_width < 1e-4 for e in row.layers)
