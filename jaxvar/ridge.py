@@ -128,15 +128,7 @@ def init_cache(layers: Layers, arms: jax.Array) -> ArmCache:
 
 def quadratic(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     """``a^T M a >= 0`` for each row of ``arms [N, d]`` and a symmetric positive definite ``matrix [d, d]``."""
-
-    def by_rows(arms: jax.Array, matrix: jax.Array) -> jax.Array:
-        return jnp.sum(arms * combine(matrix[:, None], jnp.moveaxis(arms, 1, 0)[:, :, None]), axis=1)
-
-    def by_sums(arms: jax.Array, matrix: jax.Array) -> jax.Array:
-        # An accelerator may store the slices of a sum that is written out.
-        return jnp.sum(arms * jnp.sum(matrix[:, None] * jnp.moveaxis(arms, 1, 0)[:, :, None], axis=0), axis=1)
-
-    return jnp.maximum(jax.lax.platform_dependent(arms, matrix, cpu=by_rows, default=by_sums), 0)
+    return jnp.maximum(jnp.sum(arms * combine(matrix[:, None], jnp.moveaxis(arms, 1, 0)[:, :, None]), axis=1), 0)
 
 
 def norm(arms: jax.Array, matrix: jax.Array) -> jax.Array:
@@ -205,8 +197,7 @@ def observe(layers: Layers, layer: jax.Array, x: jax.Array, reward: jax.Array, l
     """Layer ``layer`` (1-based; 0 for none) of the stack learns from ``(x, reward)``."""
     learns = is_layer(layers.loss.shape[0], layer)
     q = jnp.where(learns, scales_like(learns, layers.loss.dtype), 0)
-    learner = functools.partial(_of_layer, layer, learns)
-    scaled_inv, theta_hat = learner(layers.scaled_inv), learner(layers.theta_hat)
+    scaled_inv, theta_hat = _of_layer(layers.scaled_inv, learns), _of_layer(layers.theta_hat, learns)
     return _learn(layers, q, scaled_inv, theta_hat, x, reward, lam)
 
 
@@ -235,26 +226,21 @@ def _learn(
         weight_sum=layers.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s
         count=layers.count + (q > 0).astype(jnp.int32),
     )
+    lam = lam[None] if jnp.ndim(lam) else lam
+    variance_sum = jnp.maximum(new.loss - q * lam * jnp.sum(new.theta_hat * new.theta_hat, axis=1), 0)
 
     def of_learner(values: jax.Array) -> jax.Array:
         return jnp.sum(jnp.where(q > 0, values, 0), axis=0, dtype=values.dtype)
 
-    scale, loss, its_step = of_learner(q), of_learner(new.loss), of_learner(step)
-    moved = theta_hat + its_step[None] * direction  # and not from new.theta_hat: a kernel need not wait for its entries
-    variance_sum = jnp.maximum(loss - scale * lam * jnp.sum(moved * moved, axis=0), 0)
-    sums = (variance_sum, of_learner(new.weight_sum), of_learner(new.count))
-    return new, Learned(direction, of_learner(gain), its_step, error, width2, scale, *sums)
+    sums = (of_learner(v) for v in (variance_sum, new.weight_sum, new.count))
+    return new, Learned(direction, of_learner(gain), of_learner(step), error, width2, of_learner(q), *sums)
 
 
 def is_layer(capacity: int, layer: jax.Array) -> jax.Array:
     """Which of the layers 1..capacity is ``layer []``: bool ``[capacity]``."""
     number = np.arange(1, capacity + 1, dtype=np.int32).reshape(capacity, *(1,) * layer.ndim)
-
-    def once(layer: jax.Array) -> jax.Array:
-        # A quotient between the comparison and its uses: XLA then computes the mask, and what led to it, once.
-        return 1 / jnp.where(number == layer[None], np.float32(1), np.float32(np.inf)) > 0
-
-    return jax.lax.platform_dependent(layer, cpu=once, default=lambda layer: number == layer[None])
+    # A quotient between the comparison and its uses: XLA then computes the mask, and what led to it, once.
+    return 1 / jnp.where(number == layer[None], np.float32(1), np.float32(np.inf)) > 0
 
 
 def scales_like(mask: jax.Array, dtype: Any) -> np.ndarray[Any, Any]:
@@ -262,20 +248,13 @@ def scales_like(mask: jax.Array, dtype: Any) -> np.ndarray[Any, Any]:
     return scales(mask.shape[0], dtype).reshape(mask.shape[0], *(1,) * (mask.ndim - 1))
 
 
-def _of_layer(layer: jax.Array, learns: jax.Array, values: jax.Array) -> jax.Array:
+def _of_layer(values: jax.Array, learns: jax.Array) -> jax.Array:
     """``values[l] [capacity, ...]`` of the layer that learns, by selections: a gather per seed is slow."""
     axes = (1,) * (values.ndim - learns.ndim)
-
-    def select(is_one: Any) -> jax.Array:
-        chosen = values[0]
-        for i in range(1, values.shape[0]):
-            chosen = jnp.where(is_one(i).reshape(*axes, *layer.shape), values[i], chosen)
-        return chosen
-
-    # An accelerator compares again rather than store the mask for its slices.
-    return jax.lax.platform_dependent(
-        cpu=lambda: select(lambda i: learns[i]), default=lambda: select(lambda i: layer == i + 1)
-    )
+    chosen = values[0]
+    for i in range(1, values.shape[0]):
+        chosen = jnp.where(learns[i].reshape(*axes, *learns.shape[1:]), values[i], chosen)
+    return chosen
 
 
 def move_cache(cache: ArmCache, layer: jax.Array, learned: Learned, arms: jax.Array) -> ArmCache:

@@ -63,12 +63,7 @@ def _round(
     finite = jnp.isfinite(reward) & jnp.isfinite(best - mean)
     bits = getattr(state, "status", jnp.int32(0)) | jnp.where(finite, 0, status.NONFINITE).astype(jnp.int32)
     memories = tuple(r.update(m, event, algorithm, instance) for r, m in zip(recorders, carry.memories, strict=True))
-    # The next round's keys come after all that drew from this round's, and so are written over them.
-    streams, bits = jax.lax.optimization_barrier((fixed.streams, bits))
-    return seeds.finish_round(carry, fixed._replace(streams=streams), state, memories, bits, round), (
-        event,
-        observation,
-    )
+    return seeds.finish_round(carry, fixed, state, memories, bits, round), (event, observation)
 
 
 def _specialise(algorithm: Any, environment: Any, instance: Any) -> Any:

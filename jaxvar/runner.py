@@ -200,29 +200,21 @@ def play(step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int) -> t
 
     The store is part of the scan's carry: each round writes the slot of the next recorded round, so that a single
     loop with a known number of turns serves any spacing (an accelerator then never asks the host whether to go on).
-    Readings of one shape share a store, which is one write.
     """
     num = rounds.shape[0]
     due = jnp.append(jnp.asarray(rounds, jnp.int32), 0)
-    names: dict[Any, list[str]] = {}
-    for name, x in jax.eval_shape(reading, carry).items():
-        names.setdefault((x.shape, x.dtype), []).append(name)
     # One slot more than is kept: rounds after the last recorded one write there.
-    store = [jnp.zeros((num + 1, len(group), *shape), dtype) for (shape, dtype), group in names.items()]
+    store = jax.tree.map(lambda x: jnp.zeros((num + 1, *x.shape), x.dtype), jax.eval_shape(reading, carry))
 
     def body(loop: tuple[Any, Any, jax.Array, jax.Array], _: None) -> tuple[Any, None]:
         carry, store, slot, round = loop
         carry = step(carry, round)
-        found = reading(carry)
-        new = [jnp.stack([found[name] for name in group]) for group in names.values()]
-        store = [jax.lax.dynamic_update_index_in_dim(s, x, slot, 0) for s, x in zip(store, new, strict=True)]
+        store = jax.tree.map(lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), store, reading(carry))
         return (carry, store, slot + (round == due[slot]).astype(jnp.int32), round + 1), None
 
     start = (carry, store, jnp.int32(0), jnp.int32(1))
     (carry, store, _, _), _ = jax.lax.scan(body, start, None, length=num_rounds)
-    return carry, {
-        name: kept[:num, i] for kept, group in zip(store, names.values(), strict=True) for i, name in enumerate(group)
-    }
+    return carry, jax.tree.map(lambda s: s[:num], store)
 
 
 def check_call(algorithm: Any, environment: Any, key: Any, num_rounds: Any, num_episodes: Any, recorders: Any) -> int:

@@ -101,7 +101,7 @@ def _update(
     self: LayeredAlgorithm, state: LayeredState, choice: Choice, x: jax.Array, reward: jax.Array
 ) -> LayeredState:
     layers, learned = ridge.observe(state.layers, choice.layer, x, reward, 1)
-    beta = jax.lax.optimization_barrier(refreshed_radius(self, learned, state.round + 1))
+    beta = refreshed_radius(self, learned, state.round + 1)
     return LayeredState(
         layers=layers,
         beta_hat=jnp.where(ridge.is_layer(self.capacity, choice.layer), beta[None], state.beta_hat),

@@ -6,7 +6,6 @@ layers are 0-based.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import chex
@@ -22,7 +21,7 @@ from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.batching import seeds_last
 from jaxvar.claims import Claim
 from jaxvar.pytrees import pytree, static
-from jaxvar.ties import each
+from jaxvar.written_out import written_out
 
 CLAIM = Claim(
     name="SAVE",
@@ -103,61 +102,51 @@ def save(
 @seeds_last
 def _select(self: Save, state: layered.LayeredState, arms: jax.Array, words: jax.Array) -> Choice:
     views = [layered.view(state, i, arms) for i in range(self.capacity)]
-    choose = functools.partial(_choose, self, state.beta_hat, words)
-    return tie_rules.platform_rows(choose, *map(list, zip(*views, strict=True)))
+    return _choose(self, state.beta_hat, views, words)
 
 
-def _choose(self: Save, beta_hat: jax.Array, words: jax.Array, widths2: list[Any], preds: list[Any]) -> Choice:
-    """From ``a^T P a`` and ``<a, theta>`` of all arms in each layer."""
+@written_out
+def _choose(self: Save, beta_hat: jax.Array, views: list[tuple[jax.Array, jax.Array]], words: jax.Array) -> Choice:
+    """From ``a^T P a`` and ``<a, theta>`` of all arms, two ``[N]`` for each layer."""
+    num_arms = views[0][0].shape[0]
     alpha = self.alpha
     q = ridge.scales(self.capacity, self.dtype)
     one = (1,) * (words.ndim - 1)  # trailing axes of the batch
 
-    active = each(lambda w: jnp.ones_like(w, bool), widths2[0])
+    active = jnp.ones((num_arms, *one), bool)
     stopped = jnp.zeros(one, bool)
     # The layer in which the round ends, as seen from outside the loop.
     layer, scale, beta = jnp.zeros(one, jnp.int32), jnp.ones(one, self.dtype), jnp.zeros(one, self.dtype)
-    width2 = pred = each(jnp.zeros_like, widths2[0])
-    for i, (scaled_width2, estimate) in enumerate(zip(widths2, preds, strict=True)):
-        widest = largest(active, scaled_width2, 0)
+    width2 = pred = jnp.zeros((num_arms, *one), self.dtype)
+    for i, (scaled_width2, estimate) in enumerate(views):
+        largest = jnp.max(jnp.where(active, scaled_width2, 0), axis=0)
         if i == 0:
-            finite = jnp.isfinite(widest)  # every arm is active here
-        certain = widest <= q[i] * alpha**2  # line 7: every active width is at most alpha
-        explores = ~certain & (widest > q[i] ** 2)  # line 13: some active width is above 2^-l
+            finite = jnp.isfinite(largest)  # every arm is active here
+        certain = largest <= q[i] * alpha**2  # line 7: every active width is at most alpha
+        explores = ~certain & (largest > q[i] ** 2)  # line 13: some active width is above 2^-l
 
         ends = ~stopped & (certain | explores)
-        width2 = each(replaced, each(lambda w2, q=q[i]: w2 / q, scaled_width2), width2, given=(ends,))
-        pred = each(replaced, estimate, pred, given=(ends,))
+        width2 = jnp.where(ends[None], scaled_width2 / q[i], width2)
+        pred = jnp.where(ends[None], estimate, pred)
         scale = jnp.where(ends, q[i], scale)
         beta = jnp.where(ends, beta_hat[i], beta)
         layer = jnp.where(ends & explores, i + 1, layer)
         stopped = stopped | ends
 
         # Line 12: keep what may still be the best.
-        least = largest(active, estimate, -jnp.inf) - 2 * np.sqrt(q[i]) * beta_hat[i]
-        active = each(
-            lambda a, e, least, stopped: a & ((e >= least) | stopped), active, estimate, given=(least, stopped)
-        )
+        best = jnp.max(jnp.where(active, estimate, -jnp.inf), axis=0)
+        keep = estimate >= (best - 2 * np.sqrt(q[i]) * beta_hat[i])[None]
+        active = active & (keep | stopped[None])
 
     lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE)
     return decide(self, active, width2, pred, beta, scale, layer, words, lost)
 
 
-def replaced(new: jax.Array, old: jax.Array, where: jax.Array) -> jax.Array:
-    """``new`` in some places."""
-    return jnp.where(where, new, old)
-
-
-def largest(active: Any, values: Any, floor: Any) -> jax.Array:
-    """The largest of the ``active [N]`` values, ``floor`` where there is none."""
-    return tie_rules.largest(each(lambda a, v: jnp.where(a, v, floor), active, values))
-
-
 def decide(
     self: Save,
-    active: Any,  # [N]   as width2 and pred, see jaxvar.ties
-    width2: Any,  # [N]   squared widths in the layer where the round ends
-    pred: Any,  # [N]   estimates there
+    active: jax.Array,  # [N]
+    width2: jax.Array,  # [N]   squared widths in the layer where the round ends
+    pred: jax.Array,  # [N]   estimates there
     beta: jax.Array,  # []   its radius
     scale: jax.Array,  # []   4^-l
     layer: jax.Array,  # []   l, or 0 where every width is at most alpha
@@ -166,14 +155,13 @@ def decide(
 ) -> Choice:
     """Choose among the active arms of the layer where the round ends (lines 8 and 14-15)."""
     learns = layer > 0
-    width = each(jnp.sqrt, width2)
-    upper = each(lambda p, w, beta: p + beta * w, pred, width, given=(beta,))
-    # |a| > 2^-l in the norm of Sigma^-1
-    allowed = each(lambda a, w2, learns, scale: a & (~learns | (w2 > scale)), active, width2, given=(learns, scale))
+    width = jnp.sqrt(width2)
+    upper = pred + beta[None] * width
+    allowed = active & (~learns[None] | (width2 > scale[None]))  # |a| > 2^-l in the norm of Sigma^-1
     if self.explore == "optimistic":
         action = tie_rules.pick(tie_rules.best(upper, allowed, self.tie_tolerance), words, self.ties)
     elif self.explore == "widest":
-        value = each(replaced, width, upper, given=(learns,))
+        value = jnp.where(learns[None], width, upper)
         action = tie_rules.pick(tie_rules.best(value, allowed, self.tie_tolerance), words, self.ties)
     else:
         exploit = tie_rules.pick(tie_rules.best(upper, allowed, self.tie_tolerance), words, self.ties)

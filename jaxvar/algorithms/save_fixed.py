@@ -14,12 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import random, ridge, status, ties
+from jaxvar import random, ridge, status
 from jaxvar.algorithms import layered
 from jaxvar.algorithms.interface import Choice, Confidence, Side
-from jaxvar.algorithms.save import Save, decide, largest
+from jaxvar.algorithms.save import Save, decide
 from jaxvar.batching import seeds_last
 from jaxvar.pytrees import pytree
+from jaxvar.written_out import written_out
 
 
 class FixedSaveState(NamedTuple):
@@ -108,33 +109,30 @@ def _initial_beta(self: FixedSave, number: jax.Array) -> jax.Array:
     return self.save.constants.initial_coef * jnp.exp2((-number).astype(self.save.dtype))
 
 
-def _next_layer(self: FixedSave, number: jax.Array, active: Any, norm2: Any) -> jax.Array:
+def _next_layer(self: FixedSave, number: jax.Array, active: jax.Array, norm2: jax.Array) -> jax.Array:
     """The lowest layer after ``number`` in which a round can end; ``capacity + 1`` where it is not stored.
 
     It is empty: its widths are ``2^l |a|``, and passing an empty layer drops no arm.
     """
     capacity = self.save.capacity
-    longest = largest(active, norm2, 0)
-    following = jnp.full_like(number, capacity + 1)
-    for layer, q in reversed(list(enumerate(ridge.scales(capacity, self.save.dtype), 1))):
-        ends = (longest > q * q) | (longest <= q * self.save.alpha**2)
-        following = jnp.where(ends & (layer > number), layer, following)
-    return following
+    largest = jnp.max(jnp.where(active, norm2, 0), axis=0)
+    candidates = np.arange(1, capacity + 1, dtype=np.int32).reshape(capacity, *(1,) * number.ndim)
+    q = ridge.scales(capacity, self.save.dtype).reshape(candidates.shape)
+    ends = (largest[None] > q * q) | (largest[None] <= q * (self.save.alpha**2)[None])
+    return jnp.min(jnp.where(ends & (candidates > number[None]), candidates, capacity + 1), axis=0).astype(jnp.int32)
 
 
 @seeds_last
+@written_out
 def _select(self: FixedSave, state: FixedSaveState, words: jax.Array) -> Choice:
-    def choose(active: Any, scaled_width2: Any, pred: Any) -> Choice:
-        q = _scale(self, state.number)
-        widest = largest(active, scaled_width2, 0)
-        certain = widest <= q * self.save.alpha**2  # line 7
-        layer = jnp.where(certain, 0, state.number)
-        lost = jnp.where(state.number > self.capacity, status.CAPACITY, 0)
-        lost = jnp.where(jnp.isfinite(widest), lost, status.NONFINITE)
-        width2 = ties.each(lambda w2, q: w2 / q, scaled_width2, given=(q,))
-        return decide(self.save, active, width2, pred, state.beta, q, layer, words, lost)
-
-    return ties.platform_rows(choose, state.active, state.scaled_width2, state.pred)
+    q = _scale(self, state.number)
+    largest = jnp.max(jnp.where(state.active, state.scaled_width2, 0), axis=0)
+    certain = largest <= q * self.save.alpha**2  # line 7
+    layer = jnp.where(certain, 0, state.number)
+    lost = jnp.where(state.number > self.capacity, status.CAPACITY, 0)
+    lost = jnp.where(jnp.isfinite(largest), lost, status.NONFINITE)
+    width2 = state.scaled_width2 / q[None]
+    return decide(self.save, state.active, width2, state.pred, state.beta, q, layer, words, lost)
 
 
 @seeds_last
@@ -150,17 +148,12 @@ def _update(self: FixedSave, state: FixedSaveState, choice: Choice, x: jax.Array
     here = ridge.is_layer(self.capacity, number)
 
     # Lines 11-12, of the next round, which would find the same.
-    def go_on(active: Any, scaled_width2: Any, pred: Any, norm2: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
-        widest = largest(active, scaled_width2, 0)
-        passed = (widest <= q * q) & (widest > q * save.alpha**2)
-        least = largest(active, pred, -jnp.inf) - 2 * jnp.sqrt(q) * beta
-        remaining = ties.each(
-            lambda a, p, least, passed: a & ((p >= least) | ~passed), active, pred, given=(least, passed)
-        )
-        return passed, least, jnp.where(passed, _next_layer(self, number, remaining, norm2), number)
-
-    passed, least, following = ties.platform_rows(go_on, state.active, scaled_width2, pred, state.norm2)
-    active = state.active & ((pred >= least[None]) | ~passed[None])
+    largest = jnp.max(jnp.where(state.active, scaled_width2, 0), axis=0)
+    passed = (largest <= q * q) & (largest > q * save.alpha**2)
+    best = jnp.max(jnp.where(state.active, pred, -jnp.inf), axis=0)
+    keep = pred >= (best - 2 * jnp.sqrt(q) * beta)[None]
+    active = state.active & (keep | ~passed[None])
+    following = jnp.where(passed, _next_layer(self, number, active, state.norm2), number)
     empty = _empty(self, number.shape)
 
     def move(new: jax.Array, old: jax.Array) -> jax.Array:
