@@ -125,3 +125,8 @@ def once(values: jax.Array) -> jax.Array:
     A quotient is expensive enough to be kept. Its divisor is 1, but made so that no compiler may see it.
     """
     return values / (1 + 0 * values)
+
+
+def kept(values: Any) -> Any:
+    """``values``, stored on an accelerator: what follows reads them, instead of computing them in each of its kernels."""
+    return jax.lax.optimization_barrier(values) if on_accelerator() else values

@@ -27,6 +27,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxvar.batching import kept
+from jaxvar.written_out import written_out
+
 _UNROLL = 32  # sums over at most this many terms are written out
 _UNROLL_SQUARE = 12  # and double sums over at most this many
 
@@ -196,7 +199,7 @@ def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Any
 def observe(layers: Layers, layer: jax.Array, x: jax.Array, reward: jax.Array, lam: Any) -> tuple[Layers, Learned]:
     """Layer ``layer`` (1-based; 0 for none) of the stack learns from ``(x, reward)``."""
     learns = is_layer(layers.loss.shape[0], layer)
-    q = jnp.where(learns, scales_like(learns, layers.loss.dtype), 0)
+    q = _scale_where(learns, layers.loss)
     scaled_inv, theta_hat = _of_layer(layers.scaled_inv, learns), _of_layer(layers.theta_hat, learns)
     return _learn(layers, q, scaled_inv, theta_hat, x, reward, lam)
 
@@ -210,32 +213,52 @@ def _learn(
     reward: jax.Array,
     lam: Any,
 ) -> tuple[Layers, Learned]:
-    direction = transform(scaled_inv, x)
+    direction = kept(transform(scaled_inv, x))
+    gain, step, numbers, learned = _weigh(layers._replace(scaled_inv=None), q, direction, theta_hat, x, reward, lam)
+    # All layers move in the same direction, all but one by nothing: every entry is read and written once.
+    new = Layers(
+        scaled_inv=layers.scaled_inv - gain[:, None, None] * outer(direction)[None],
+        theta_hat=layers.theta_hat + step[:, None] * direction[None],
+        **numbers,
+    )
+    return new, learned
+
+
+@written_out
+def _scale_where(learns: jax.Array, loss: jax.Array) -> jax.Array:
+    """``4^-l`` of the layer that learns, 0 for all others."""
+    return jnp.where(learns, scales_like(learns, loss.dtype), 0)
+
+
+@written_out
+def _weigh(
+    layers: Any, q: jax.Array, direction: jax.Array, theta_hat: jax.Array, x: jax.Array, reward: jax.Array, lam: Any
+) -> tuple[jax.Array, jax.Array, dict[str, jax.Array], Learned]:
+    """All that an observation changes but the inverse and the estimate, which move by ``gain`` and ``step``."""
     width2 = jnp.sum(direction * x, axis=0)
     error = reward - jnp.sum(theta_hat * x, axis=0)
     # Both end in a quotient: XLA computes an expensive operation once, but redoes a cheap one in each use.
     scaled_norm = jnp.where((width2 > 0)[None], (1 + q) * width2[None], jnp.inf)
     gain = q / scaled_norm
     step = q * error[None] / scaled_norm
-
-    # All layers move in the same direction, all but one by nothing: every entry is read and written once.
-    new = Layers(
-        scaled_inv=layers.scaled_inv - gain[:, None, None] * outer(direction)[None],
-        theta_hat=layers.theta_hat + step[:, None] * direction[None],
-        loss=layers.loss + q * step * error[None],
-        weight_sum=layers.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s
-        count=layers.count + (q > 0).astype(jnp.int32),
-    )
+    numbers = {
+        "loss": layers.loss + q * step * error[None],
+        "weight_sum": layers.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s
+        "count": layers.count + (q > 0).astype(jnp.int32),
+    }
+    theta_hat = layers.theta_hat + step[:, None] * direction[None]
     lam = lam[None] if jnp.ndim(lam) else lam
-    variance_sum = jnp.maximum(new.loss - q * lam * jnp.sum(new.theta_hat * new.theta_hat, axis=1), 0)
+    variance_sum = jnp.maximum(numbers["loss"] - q * lam * jnp.sum(theta_hat * theta_hat, axis=1), 0)
 
     def of_learner(values: jax.Array) -> jax.Array:
         return jnp.sum(jnp.where(q > 0, values, 0), axis=0, dtype=values.dtype)
 
-    sums = (of_learner(v) for v in (variance_sum, new.weight_sum, new.count))
-    return new, Learned(direction, of_learner(gain), of_learner(step), error, width2, of_learner(q), *sums)
+    sums = (of_learner(v) for v in (variance_sum, numbers["weight_sum"], numbers["count"]))
+    learned = Learned(direction, of_learner(gain), of_learner(step), error, width2, of_learner(q), *sums)
+    return gain, step, numbers, learned
 
 
+@written_out
 def is_layer(capacity: int, layer: jax.Array) -> jax.Array:
     """Which of the layers 1..capacity is ``layer []``: bool ``[capacity]``."""
     number = np.arange(1, capacity + 1, dtype=np.int32).reshape(capacity, *(1,) * layer.ndim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,11 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import checks, episodes, random, records, rounds, seeds
+from jaxvar.batching import on_accelerator
 from jaxvar.environments.interface import MdpInstance
 from jaxvar.sweep import grid_of
 
 STREAMS = seeds.STREAMS
 DEFAULT_RECORDERS = (records.regret(), records.variance())
+_FEW_ROWS = 8  # arrays of at most this many numbers per seed are carried as rows on an accelerator
 
 
 class RunResult(NamedTuple):
@@ -195,12 +198,16 @@ def read(recorders: tuple[Any, ...], carry: seeds.Carry) -> dict[str, jax.Array]
     return {r.name: r.read(m) for r, m in zip(recorders, carry.memories, strict=True)}
 
 
-def play(step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int) -> tuple[Any, dict[str, jax.Array]]:
+def play(
+    step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int, batch_axes: int = 0
+) -> tuple[Any, dict[str, jax.Array]]:
     """Scan over the rounds; ``reading(carry)`` is stored at each of ``rounds``.
 
     The store is part of the scan's carry: each round writes the slot of the next recorded round, so that a single
     loop with a known number of turns serves any spacing (an accelerator then never asks the host whether to go on).
     """
+    if on_accelerator():
+        return _play_in_few_kernels(step, reading, carry, rounds, num_rounds, batch_axes)
     num = rounds.shape[0]
     due = jnp.append(jnp.asarray(rounds, jnp.int32), 0)
     # One slot more than is kept: rounds after the last recorded one write there.
@@ -215,6 +222,46 @@ def play(step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int) -> t
     start = (carry, store, jnp.int32(0), jnp.int32(1))
     (carry, store, _, _), _ = jax.lax.scan(body, start, None, length=num_rounds)
     return carry, jax.tree.map(lambda s: s[:num], store)
+
+
+def _play_in_few_kernels(
+    step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int, batch_axes: int
+) -> tuple[Any, dict[str, jax.Array]]:
+    """:func:`play` for an accelerator, where each array that a round changes may be a kernel of its own.
+
+    So the loop's only counter is the number of the round, readings of one shape share a store, and short arrays are
+    carried as rows: all numbers of a seed then have one shape, in which they can share a kernel.
+    """
+    num = rounds.shape[0]
+    # One slot more than is kept: rounds after the last recorded one write there.
+    slots = jnp.searchsorted(jnp.asarray(rounds, jnp.int32), jnp.arange(1, num_rounds + 1)).astype(jnp.int32)
+    names: dict[Any, list[str]] = {}
+    for name, x in jax.eval_shape(reading, carry).items():
+        names.setdefault((x.shape, x.dtype), []).append(name)
+    store = [jnp.zeros((num + 1, len(group), *shape), dtype) for (shape, dtype), group in names.items()]
+
+    def rows(x: jax.Array) -> Any:
+        shape = x.shape[: x.ndim - batch_axes]
+        if x.ndim == batch_axes or math.prod(shape) > _FEW_ROWS:
+            return x
+        return list(x.reshape(-1, *x.shape[x.ndim - batch_axes :]))
+
+    def joined(like: Any, x: Any) -> jax.Array:
+        return jnp.stack(x).reshape(like.shape) if isinstance(x, list) else x
+
+    def body(i: jax.Array, loop: tuple[Any, Any]) -> tuple[Any, Any]:
+        apart, store = loop
+        after = step(jax.tree.map(joined, carry, apart), i + 1)
+        found = reading(after)
+        new = [jnp.stack([found[name] for name in group]) for group in names.values()]
+        store = [jax.lax.dynamic_update_index_in_dim(s, x, slots[i], 0) for s, x in zip(store, new, strict=True)]
+        return jax.tree.map(rows, after), store
+
+    apart, store = jax.lax.fori_loop(0, num_rounds, body, (jax.tree.map(rows, carry), store))
+    kept = {
+        name: s[:num, i] for s, group in zip(store, names.values(), strict=True) for i, name in enumerate(group)
+    }
+    return jax.tree.map(joined, carry, apart), kept
 
 
 def check_call(algorithm: Any, environment: Any, key: Any, num_rounds: Any, num_episodes: Any, recorders: Any) -> int:

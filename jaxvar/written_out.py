@@ -11,6 +11,7 @@ operations are then applied entry by entry. Both forms compute the same, up to t
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -24,6 +25,7 @@ from jaxvar.batching import batch_axes, on_accelerator, with_batch_axes
 F = TypeVar("F", bound=Callable[..., Any])
 Entries = np.ndarray[Any, Any]  # of objects: arrays that differ in trailing axes of length one, or none, at the most
 
+_MOST = 512  # numbers per seed that a function may be given to be written out
 _BY_ENTRY = frozenset(
     {
         *("add", "sub", "mul", "div", "rem", "max", "min", "neg", "abs", "sign", "floor", "ceil", "round", "clamp"),
@@ -55,19 +57,24 @@ def written_out(function: F) -> F:
     @functools.wraps(function)
     def call(*args: Any) -> Any:
         num = batch_axes()
-        if not on_accelerator() or num == 0:
-            return function(*args)
         leaves, structure = jax.tree.flatten(args)
-        given = [_entries(jnp.asarray(x), num) for x in leaves]
-        shapes = [jax.ShapeDtypeStruct(e.shape, jnp.result_type(x)) for e, x in zip(given, leaves, strict=True)]
+        arrays = [x for x in leaves if not isinstance(x, int | float)]
+        if not on_accelerator() or num == 0 or sum(math.prod(x.shape[:-num]) for x in arrays) > _MOST:
+            return function(*args)
+        given = [_entries(x, num) for x in arrays]
+
+        def of_arrays(*arrays: jax.Array) -> Any:
+            rest = iter(arrays)
+            return function(
+                *jax.tree.unflatten(structure, [x if isinstance(x, int | float) else next(rest) for x in leaves])
+            )
+
+        shapes = [jax.ShapeDtypeStruct(e.shape, x.dtype) for e, x in zip(given, arrays, strict=True)]
         with with_batch_axes(0):
-            program, out = jax.make_jaxpr(function, return_shape=True)(*jax.tree.unflatten(structure, shapes))
+            program, out = jax.make_jaxpr(of_arrays, return_shape=True)(*shapes)
         results = _evaluate(program.jaxpr, program.consts, given)
-        seeds = np.broadcast_shapes(*(np.shape(entry) for e in given for entry in e.flat), (1,) * num)
-        # The barrier keeps what follows from computing all of it again.
-        return jax.lax.optimization_barrier(
-            jax.tree.unflatten(jax.tree.structure(out), [_joined(r, seeds) for r in results])
-        )
+        seeds = np.broadcast_shapes(*(x.shape[x.ndim - num :] for x in arrays))
+        return jax.tree.unflatten(jax.tree.structure(out), [_joined(r, seeds) for r in results])
 
     return cast(F, call)
 
@@ -110,6 +117,8 @@ def _apply(equation: Any, values: list[Entries]) -> list[Entries]:
         inner = params[_CALLS[name]]
         return _evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), values)
     first = values[0] if values else None
+    if name == "optimization_barrier":  # where such a function ends is for its caller to say
+        return values
     if name in _BY_ENTRY:
         spread = [np.broadcast_to(v, shape) for v in values]
         return [_made(shape, lambda index: _bind(equation, [v[index] for v in spread]))]
@@ -131,6 +140,8 @@ def _apply(equation: Any, values: list[Entries]) -> list[Entries]:
         return [first[tuple(map(slice, params["start_indices"], params["limit_indices"], strides))]]
     if name == "concatenate":
         return [np.concatenate(values, params["dimension"])]
+    if name == "stack":
+        return [np.stack(values, params["axis"])]
     if name == "iota":
         return [_entries(np.indices(shape)[params["dimension"]].astype(params["dtype"]), 0)]
     raise NotImplementedError(f"a kernel that is written out must not use {name!r}")

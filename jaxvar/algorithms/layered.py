@@ -17,6 +17,7 @@ from jaxvar.algorithms.interface import Choice, Confidence, Side
 from jaxvar.batching import seeds_last
 from jaxvar.pytrees import float_dtype, leaf, pytree, static
 from jaxvar.radius import initial_radius, radius
+from jaxvar.written_out import written_out
 
 MAX_LAYERS = 200  # 4^-200 is still a float64; no horizon asks for more
 
@@ -101,14 +102,21 @@ def _update(
     self: LayeredAlgorithm, state: LayeredState, choice: Choice, x: jax.Array, reward: jax.Array
 ) -> LayeredState:
     layers, learned = ridge.observe(state.layers, choice.layer, x, reward, 1)
-    beta = refreshed_radius(self, learned, state.round + 1)
     return LayeredState(
         layers=layers,
-        beta_hat=jnp.where(ridge.is_layer(self.capacity, choice.layer), beta[None], state.beta_hat),
+        beta_hat=_refreshed_radii(self, state.beta_hat, learned._replace(direction=None), choice.layer, state.round + 1),
         round=state.round + 1,
         status=state.status | choice.status | failure(learned),
         cache=None if state.cache is None else ridge.move_cache(state.cache, choice.layer, learned, self.fixed_arms),
     )
+
+
+@written_out
+def _refreshed_radii(
+    self: LayeredAlgorithm, beta_hat: jax.Array, learned: Any, layer: jax.Array, round: jax.Array
+) -> jax.Array:
+    beta = refreshed_radius(self, learned, round)
+    return jnp.where(ridge.is_layer(self.capacity, layer), beta[None], beta_hat)
 
 
 def refreshed_radius(self: LayeredAlgorithm, learned: ridge.Learned, round: jax.Array) -> jax.Array:

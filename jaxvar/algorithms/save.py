@@ -18,7 +18,7 @@ from jaxvar import constants as presets
 from jaxvar import ties as tie_rules
 from jaxvar.algorithms import layered
 from jaxvar.algorithms.interface import Choice, Side
-from jaxvar.batching import seeds_last
+from jaxvar.batching import kept, seeds_last
 from jaxvar.claims import Claim
 from jaxvar.pytrees import pytree, static
 from jaxvar.written_out import written_out
@@ -102,7 +102,7 @@ def save(
 @seeds_last
 def _select(self: Save, state: layered.LayeredState, arms: jax.Array, words: jax.Array) -> Choice:
     views = [layered.view(state, i, arms) for i in range(self.capacity)]
-    return _choose(self, state.beta_hat, views, words)
+    return kept(_choose(self, state.beta_hat, views, words))
 
 
 @written_out
