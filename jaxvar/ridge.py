@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar.batching import kept
+from jaxvar.batching import kept, on_accelerator
 from jaxvar.written_out import written_out
 
 _UNROLL = 32  # sums over at most this many terms are written out
@@ -262,6 +262,8 @@ def _weigh(
 def is_layer(capacity: int, layer: jax.Array) -> jax.Array:
     """Which of the layers 1..capacity is ``layer []``: bool ``[capacity]``."""
     number = np.arange(1, capacity + 1, dtype=np.int32).reshape(capacity, *(1,) * layer.ndim)
+    if on_accelerator():
+        return number == layer[None]
     # A quotient between the comparison and its uses: XLA then computes the mask, and what led to it, once.
     return 1 / jnp.where(number == layer[None], np.float32(1), np.float32(np.inf)) > 0
 

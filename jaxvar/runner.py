@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import checks, episodes, random, records, rounds, seeds
-from jaxvar.batching import on_accelerator
+from jaxvar.batching import kept, on_accelerator
 from jaxvar.environments.interface import MdpInstance
 from jaxvar.sweep import grid_of
 
@@ -234,7 +234,8 @@ def _play_in_few_kernels(
     """
     num = rounds.shape[0]
     # One slot more than is kept: rounds after the last recorded one write there.
-    slots = jnp.searchsorted(jnp.asarray(rounds, jnp.int32), jnp.arange(1, num_rounds + 1)).astype(jnp.int32)
+    numbers = jnp.arange(1, num_rounds + 1, dtype=jnp.int32)
+    slots = jnp.searchsorted(jnp.asarray(rounds, jnp.int32), numbers).astype(jnp.int32)
     names: dict[Any, list[str]] = {}
     for name, x in jax.eval_shape(reading, carry).items():
         names.setdefault((x.shape, x.dtype), []).append(name)
@@ -249,19 +250,20 @@ def _play_in_few_kernels(
     def joined(like: Any, x: Any) -> jax.Array:
         return jnp.stack(x).reshape(like.shape) if isinstance(x, list) else x
 
-    def body(i: jax.Array, loop: tuple[Any, Any]) -> tuple[Any, Any]:
+    def body(loop: tuple[Any, Any], now: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
         apart, store = loop
-        after = step(jax.tree.map(joined, carry, apart), i + 1)
+        round, slot = now
+        after = step(jax.tree.map(joined, carry, apart), round)
         found = reading(after)
         new = [jnp.stack([found[name] for name in group]) for group in names.values()]
-        store = [jax.lax.dynamic_update_index_in_dim(s, x, slots[i], 0) for s, x in zip(store, new, strict=True)]
-        return jax.tree.map(rows, after), store
+        store = [jax.lax.dynamic_update_index_in_dim(s, x, slot, 0) for s, x in zip(store, new, strict=True)]
+        return (jax.tree.map(rows, after), store), None
 
-    apart, store = jax.lax.fori_loop(0, num_rounds, body, (jax.tree.map(rows, carry), store))
-    kept = {
+    (apart, store), _ = jax.lax.scan(body, (jax.tree.map(rows, carry), store), kept((numbers, slots)))
+    readings = {
         name: s[:num, i] for s, group in zip(store, names.values(), strict=True) for i, name in enumerate(group)
     }
-    return jax.tree.map(joined, carry, apart), kept
+    return jax.tree.map(joined, carry, apart), readings
 
 
 def check_call(algorithm: Any, environment: Any, key: Any, num_rounds: Any, num_episodes: Any, recorders: Any) -> int:
