@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
@@ -19,6 +20,8 @@ import jax
 import jax.numpy as jnp
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_FEW_ROWS = 8  # arrays of at most this many numbers per seed are short
 
 _on_accelerator: contextvars.ContextVar[bool | None] = contextvars.ContextVar("on_accelerator", default=None)
 
@@ -130,3 +133,26 @@ def once(values: jax.Array) -> jax.Array:
 def kept(values: Any) -> Any:
     """``values``, stored on an accelerator: what follows reads them, instead of computing them in each of its kernels."""
     return jax.lax.optimization_barrier(values) if on_accelerator() else values
+
+
+def scan_numbers(body: Any, carry: Any, rest: Any, xs: Any, num_axes: int) -> tuple[Any, Any, Any]:
+    """``jax.lax.scan`` of ``body(carry, rest, x) -> carry, rest, y``, with ``num_axes`` axes of seeds in ``carry``.
+
+    On an accelerator its short arrays are carried as rows, each an array over seeds: all numbers of a seed then have one
+    shape, in which they can share a kernel and be written in place.
+    """
+
+    def apart(x: jax.Array) -> Any:
+        shape, seeds = x.shape[: x.ndim - num_axes], x.shape[x.ndim - num_axes :]
+        short = on_accelerator() and shape != () and 0 < math.prod(shape) <= _FEW_ROWS
+        return list(x.reshape(-1, *seeds)) if short else x
+
+    def joined(like: jax.Array, x: Any) -> jax.Array:
+        return jnp.stack(x).reshape(like.shape) if isinstance(x, list) else x
+
+    def body_of_rows(loop: tuple[Any, Any], x: Any) -> tuple[Any, Any]:
+        after, rest, y = body(jax.tree.map(joined, carry, loop[0]), loop[1], x)
+        return (jax.tree.map(apart, after), rest), y
+
+    (rows, rest), ys = jax.lax.scan(body_of_rows, (jax.tree.map(apart, carry), rest), xs)
+    return jax.tree.map(joined, carry, rows), rest, ys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,13 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import checks, episodes, random, records, rounds, seeds
-from jaxvar.batching import kept, on_accelerator
+from jaxvar.batching import on_accelerator, scan_numbers
 from jaxvar.environments.interface import MdpInstance
 from jaxvar.sweep import grid_of
 
 STREAMS = seeds.STREAMS
 DEFAULT_RECORDERS = (records.regret(), records.variance())
-_FEW_ROWS = 8  # arrays of at most this many numbers per seed are carried as rows on an accelerator
 
 
 class RunResult(NamedTuple):
@@ -198,16 +196,14 @@ def read(recorders: tuple[Any, ...], carry: seeds.Carry) -> dict[str, jax.Array]
     return {r.name: r.read(m) for r, m in zip(recorders, carry.memories, strict=True)}
 
 
-def play(
-    step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int, batch_axes: int = 0
-) -> tuple[Any, dict[str, jax.Array]]:
+def play(step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int) -> tuple[Any, dict[str, jax.Array]]:
     """Scan over the rounds; ``reading(carry)`` is stored at each of ``rounds``.
 
     The store is part of the scan's carry: each round writes the slot of the next recorded round, so that a single
     loop with a known number of turns serves any spacing (an accelerator then never asks the host whether to go on).
     """
     if on_accelerator():
-        return _play_in_few_kernels(step, reading, carry, rounds, num_rounds, batch_axes)
+        return _play_in_few_kernels(step, reading, carry, rounds, num_rounds)
     num = rounds.shape[0]
     due = jnp.append(jnp.asarray(rounds, jnp.int32), 0)
     # One slot more than is kept: rounds after the last recorded one write there.
@@ -225,15 +221,14 @@ def play(
 
 
 def _play_in_few_kernels(
-    step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int, batch_axes: int
+    step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int
 ) -> tuple[Any, dict[str, jax.Array]]:
-    """:func:`play` for an accelerator, where each array that a round changes may be a kernel of its own.
+    """:func:`play` for an accelerator, where whatever a round changes may be a kernel of its own.
 
-    So the loop's only counter is the number of the round, readings of one shape share a store, and short arrays are
-    carried as rows: all numbers of a seed then have one shape, in which they can share a kernel.
+    So round and slot are looked up, the scan's own counter being all that is counted, and readings of one shape share a
+    store, which is one write.
     """
     num = rounds.shape[0]
-    # One slot more than is kept: rounds after the last recorded one write there.
     numbers = jnp.arange(1, num_rounds + 1, dtype=jnp.int32)
     slots = jnp.searchsorted(jnp.asarray(rounds, jnp.int32), numbers).astype(jnp.int32)
     names: dict[Any, list[str]] = {}
@@ -241,29 +236,19 @@ def _play_in_few_kernels(
         names.setdefault((x.shape, x.dtype), []).append(name)
     store = [jnp.zeros((num + 1, len(group), *shape), dtype) for (shape, dtype), group in names.items()]
 
-    def rows(x: jax.Array) -> Any:
-        shape = x.shape[: x.ndim - batch_axes]
-        if x.ndim == batch_axes or math.prod(shape) > _FEW_ROWS:
-            return x
-        return list(x.reshape(-1, *x.shape[x.ndim - batch_axes :]))
-
-    def joined(like: Any, x: Any) -> jax.Array:
-        return jnp.stack(x).reshape(like.shape) if isinstance(x, list) else x
-
-    def body(loop: tuple[Any, Any], now: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
-        apart, store = loop
+    def body(carry: Any, store: Any, now: tuple[jax.Array, jax.Array]) -> tuple[Any, Any, None]:
         round, slot = now
-        after = step(jax.tree.map(joined, carry, apart), round)
-        found = reading(after)
+        carry = step(carry, round)
+        found = reading(carry)
         new = [jnp.stack([found[name] for name in group]) for group in names.values()]
         store = [jax.lax.dynamic_update_index_in_dim(s, x, slot, 0) for s, x in zip(store, new, strict=True)]
-        return (jax.tree.map(rows, after), store), None
+        return carry, store, None
 
-    (apart, store), _ = jax.lax.scan(body, (jax.tree.map(rows, carry), store), kept((numbers, slots)))
+    carry, store, _ = scan_numbers(body, carry, store, (numbers, slots), carry.status.ndim)
     readings = {
         name: s[:num, i] for s, group in zip(store, names.values(), strict=True) for i, name in enumerate(group)
     }
-    return jax.tree.map(joined, carry, apart), readings
+    return carry, readings
 
 
 def check_call(algorithm: Any, environment: Any, key: Any, num_rounds: Any, num_episodes: Any, recorders: Any) -> int:

@@ -202,7 +202,7 @@ def _program(
                 return runner.advance(each, _opened(environment), record, carry, round)[0]
 
             read_all = _over_runs(functools.partial(runner.read, record), len(block), -1, -1)
-            carry, store = runner.play(step, read_all, carry, rounds, num_rounds, len(block))
+            carry, store = runner.play(step, read_all, carry, rounds, num_rounds)
             return {**store, "status": carry.status, "status_round": carry.status_round}
 
         out = jax.lax.map(play_block, ids.reshape(3, -1, *block).swapaxes(0, 1))
