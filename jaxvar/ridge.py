@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxvar import ties
 from jaxvar.batching import kept, on_accelerator
 from jaxvar.written_out import written_out
 
@@ -124,8 +125,7 @@ def regress(ridge: Ridge, x: jax.Array, y: jax.Array) -> tuple[Ridge, Seen]:
 
 def init_cache(layers: Layers, arms: jax.Array) -> ArmCache:
     """The cache of fixed ``arms [num_arms, d]`` for layers that have seen nothing."""
-    capacity = layers.loss.shape[0]
-    width2, pred = zip(*(measure(layers, i, arms) for i in range(capacity)), strict=True)
+    width2, pred = zip(*measure(layers, arms), strict=True)
     return ArmCache(jnp.stack(width2), jnp.stack(pred))
 
 
@@ -141,7 +141,7 @@ def norm(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     at the end keeps XLA from computing all of it anew for each use.
     """
     dim = arms.shape[1]
-    if dim > _UNROLL_SQUARE:
+    if dim > _UNROLL_SQUARE or on_accelerator():
         return jnp.sqrt(quadratic(arms, matrix))
     halves = []
     for i in range(dim):
@@ -174,9 +174,9 @@ def combine(rows: jax.Array, weights: jax.Array) -> jax.Array:
     """``sum_j weights[j] * rows[j]``, written out for short sums.
 
     XLA keeps a reduction's accumulator in memory order of the summed axis; a chain of multiply-adds it vectorises
-    over the batch.
+    over the batch. An accelerator might store the slices.
     """
-    if rows.shape[0] > _UNROLL:
+    if rows.shape[0] > _UNROLL or on_accelerator():
         return jnp.sum(rows * weights, axis=0)
     total = rows[0] * weights[0]
     for j in range(1, rows.shape[0]):
@@ -184,9 +184,15 @@ def combine(rows: jax.Array, weights: jax.Array) -> jax.Array:
     return total
 
 
-def measure(layers: Layers, index: int, arms: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """``a^T P a`` and ``<a, theta>`` of each arm in the layer at ``index`` (layer ``index + 1``): two ``[N]``."""
-    return quadratic(arms, layers.scaled_inv[index]), inner(arms, layers.theta_hat[index])
+def measure(layers: Layers, arms: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
+    """``a^T P a`` and ``<a, theta>`` of each arm: two ``[N]`` for each layer."""
+
+    def in_layer(scaled_inv: jax.Array, theta_hat: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return quadratic(arms, scaled_inv), inner(arms, theta_hat)
+
+    if on_accelerator():  # which might store the layers one by one
+        return list(zip(*jax.vmap(in_layer)(layers.scaled_inv, layers.theta_hat), strict=True))
+    return [in_layer(layers.scaled_inv[i], layers.theta_hat[i]) for i in range(layers.loss.shape[0])]
 
 
 def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Any) -> tuple[Layers, Learned]:
@@ -200,7 +206,7 @@ def observe(layers: Layers, layer: jax.Array, x: jax.Array, reward: jax.Array, l
     """Layer ``layer`` (1-based; 0 for none) of the stack learns from ``(x, reward)``."""
     learns = is_layer(layers.loss.shape[0], layer)
     q = _scale_where(learns, layers.loss)
-    scaled_inv, theta_hat = _of_layer(layers.scaled_inv, learns), _of_layer(layers.theta_hat, learns)
+    scaled_inv, theta_hat = _of_layer(layers.scaled_inv, layer, learns), _of_layer(layers.theta_hat, layer, learns)
     return _learn(layers, q, scaled_inv, theta_hat, x, reward, lam)
 
 
@@ -273,8 +279,10 @@ def scales_like(mask: jax.Array, dtype: Any) -> np.ndarray[Any, Any]:
     return scales(mask.shape[0], dtype).reshape(mask.shape[0], *(1,) * (mask.ndim - 1))
 
 
-def _of_layer(values: jax.Array, learns: jax.Array) -> jax.Array:
+def _of_layer(values: jax.Array, layer: jax.Array, learns: jax.Array) -> jax.Array:
     """``values[l] [capacity, ...]`` of the layer that learns, by selections: a gather per seed is slow."""
+    if on_accelerator():  # which might store the layers one by one
+        return ties.take(values, layer - 1)
     axes = (1,) * (values.ndim - learns.ndim)
     chosen = values[0]
     for i in range(1, values.shape[0]):

@@ -137,11 +137,11 @@ def failure(learned: ridge.Learned) -> jax.Array:
     return jnp.where(learned.scale > 0, bits, 0).astype(jnp.int32)
 
 
-def view(state: LayeredState, index: int, arms: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """``a^T P a`` and ``<a, theta_hat>`` of every arm in layer ``index + 1``, from the cache where there is one."""
-    if state.cache is None:
-        return ridge.measure(state.layers, index, arms)
-    return state.cache.scaled_width2[index], state.cache.pred[index]
+def views(state: LayeredState, arms: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
+    """``a^T P a`` and ``<a, theta_hat>`` of every arm, two ``[N]`` for each layer; from the cache where there is one."""
+    if state.cache is not None:
+        return [(state.cache.scaled_width2[i], state.cache.pred[i]) for i in range(state.cache.pred.shape[0])]
+    return ridge.measure(state.layers, arms)
 
 
 def parameters(

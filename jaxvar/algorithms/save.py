@@ -101,8 +101,7 @@ def save(
 
 @seeds_last
 def _select(self: Save, state: layered.LayeredState, arms: jax.Array, words: jax.Array) -> Choice:
-    views = [layered.view(state, i, arms) for i in range(self.capacity)]
-    return kept(_choose(self, state.beta_hat, views, words))
+    return kept(_choose(self, state.beta_hat, layered.views(state, arms), words))
 
 
 @written_out
