@@ -191,14 +191,14 @@ def measure(layers: Layers, arms: jax.Array) -> list[tuple[jax.Array, jax.Array]
         return quadratic(arms, scaled_inv), inner(arms, theta_hat)
 
     if on_accelerator():  # which might store the layers one by one
-        return list(zip(*jax.vmap(in_layer)(layers.scaled_inv, layers.theta_hat), strict=True))
+        return list(zip(*kept(jax.vmap(in_layer)(layers.scaled_inv, layers.theta_hat)), strict=True))
     return [in_layer(layers.scaled_inv[i], layers.theta_hat[i]) for i in range(layers.loss.shape[0])]
 
 
 def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Any) -> tuple[Layers, Learned]:
     """One layer of scale ``q`` learns from ``(x, reward)`` with its prescribed weight; nothing changes where q is 0."""
     stack = Layers(*(v[None] for v in layer))
-    new, learned = _learn(stack, q[None], layer.scaled_inv, layer.theta_hat, x, reward, lam)
+    new, learned = _learn(stack, q[None], transform(layer.scaled_inv, x), layer.theta_hat, x, reward, lam)
     return Layers(*(v[0] for v in new)), learned
 
 
@@ -206,20 +206,21 @@ def observe(layers: Layers, layer: jax.Array, x: jax.Array, reward: jax.Array, l
     """Layer ``layer`` (1-based; 0 for none) of the stack learns from ``(x, reward)``."""
     learns = is_layer(layers.loss.shape[0], layer)
     q = _scale_where(learns, layers.loss)
-    scaled_inv, theta_hat = _of_layer(layers.scaled_inv, layer, learns), _of_layer(layers.theta_hat, layer, learns)
-    return _learn(layers, q, scaled_inv, theta_hat, x, reward, lam)
+    direction = _direction(layers.scaled_inv, layer, learns, x)
+    theta_hat = written_out(_of_layer)(layers.theta_hat, learns)
+    return _learn(layers, q, direction, theta_hat, x, reward, lam)
 
 
 def _learn(
     layers: Layers,
     q: jax.Array,  # [capacity]   4^-l of the layer that learns, 0 for all others
-    scaled_inv: jax.Array,  # [d, d]   of the layer that learns, as is theta_hat
-    theta_hat: jax.Array,  # [d]
+    direction: jax.Array,  # [d]   P x of the layer that learns
+    theta_hat: jax.Array,  # [d]   its estimate
     x: jax.Array,
     reward: jax.Array,
     lam: Any,
 ) -> tuple[Layers, Learned]:
-    direction = kept(transform(scaled_inv, x))
+    direction = kept(direction)
     gain, step, numbers, learned = _weigh(layers._replace(scaled_inv=None), q, direction, theta_hat, x, reward, lam)
     # All layers move in the same direction, all but one by nothing: every entry is read and written once.
     new = Layers(
@@ -279,15 +280,20 @@ def scales_like(mask: jax.Array, dtype: Any) -> np.ndarray[Any, Any]:
     return scales(mask.shape[0], dtype).reshape(mask.shape[0], *(1,) * (mask.ndim - 1))
 
 
-def _of_layer(values: jax.Array, layer: jax.Array, learns: jax.Array) -> jax.Array:
+def _of_layer(values: jax.Array, learns: jax.Array) -> jax.Array:
     """``values[l] [capacity, ...]`` of the layer that learns, by selections: a gather per seed is slow."""
-    if on_accelerator():  # which might store the layers one by one
-        return ties.take(values, layer - 1)
     axes = (1,) * (values.ndim - learns.ndim)
     chosen = values[0]
     for i in range(1, values.shape[0]):
         chosen = jnp.where(learns[i].reshape(*axes, *learns.shape[1:]), values[i], chosen)
     return chosen
+
+
+def _direction(scaled_inv: jax.Array, layer: jax.Array, learns: jax.Array, x: jax.Array) -> jax.Array:
+    """``P x`` of the layer that learns."""
+    if on_accelerator():  # which might store slices of the stack, and the mask for so many selections
+        return ties.take(jax.vmap(transform, (0, None))(scaled_inv, x), layer - 1)
+    return transform(_of_layer(scaled_inv, learns), x)
 
 
 def move_cache(cache: ArmCache, layer: jax.Array, learned: Learned, arms: jax.Array) -> ArmCache:
