@@ -221,14 +221,18 @@ def _learn(
     lam: Any,
 ) -> tuple[Layers, Learned]:
     direction = kept(direction)
-    gain, step, numbers, learned = _weigh(layers._replace(scaled_inv=None), q, direction, theta_hat, x, reward, lam)
-    # All layers move in the same direction, all but one by nothing: every entry is read and written once.
-    new = Layers(
-        scaled_inv=layers.scaled_inv - gain[:, None, None] * outer(direction)[None],
-        theta_hat=layers.theta_hat + step[:, None] * direction[None],
-        **numbers,
+    gain, step, moved, numbers, learned = _weigh(
+        layers._replace(scaled_inv=None), q, direction, theta_hat, x, reward, lam
     )
-    return new, learned
+    if on_accelerator():
+        moved = _moved(layers.theta_hat, step, direction)  # again, as one array
+    # All layers move in the same direction, all but one by nothing: every entry is read and written once.
+    scaled_inv = layers.scaled_inv - gain[:, None, None] * outer(direction)[None]
+    return Layers(scaled_inv, moved, *numbers), learned
+
+
+def _moved(theta_hat: jax.Array, step: jax.Array, direction: jax.Array) -> jax.Array:
+    return theta_hat + step[:, None] * direction[None]
 
 
 @written_out
@@ -240,29 +244,27 @@ def _scale_where(learns: jax.Array, loss: jax.Array) -> jax.Array:
 @written_out
 def _weigh(
     layers: Any, q: jax.Array, direction: jax.Array, theta_hat: jax.Array, x: jax.Array, reward: jax.Array, lam: Any
-) -> tuple[jax.Array, jax.Array, dict[str, jax.Array], Learned]:
-    """All that an observation changes but the inverse and the estimate, which move by ``gain`` and ``step``."""
+) -> tuple[jax.Array, jax.Array, jax.Array, tuple[jax.Array, jax.Array, jax.Array], Learned]:
+    """All that an observation changes but the inverse: gain and step, estimates, loss, weight sum and count."""
     width2 = jnp.sum(direction * x, axis=0)
     error = reward - jnp.sum(theta_hat * x, axis=0)
     # Both end in a quotient: XLA computes an expensive operation once, but redoes a cheap one in each use.
     scaled_norm = jnp.where((width2 > 0)[None], (1 + q) * width2[None], jnp.inf)
     gain = q / scaled_norm
     step = q * error[None] / scaled_norm
-    numbers = {
-        "loss": layers.loss + q * step * error[None],
-        "weight_sum": layers.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s
-        "count": layers.count + (q > 0).astype(jnp.int32),
-    }
-    theta_hat = layers.theta_hat + step[:, None] * direction[None]
+    loss = layers.loss + q * step * error[None]
+    weight_sum = layers.weight_sum + q * (1 + q) * gain  # w^2 = q^2 / s
+    count = layers.count + (q > 0).astype(jnp.int32)
+    moved = _moved(layers.theta_hat, step, direction)
     lam = lam[None] if jnp.ndim(lam) else lam
-    variance_sum = jnp.maximum(numbers["loss"] - q * lam * jnp.sum(theta_hat * theta_hat, axis=1), 0)
+    variance_sum = jnp.maximum(loss - q * lam * jnp.sum(moved * moved, axis=1), 0)
 
     def of_learner(values: jax.Array) -> jax.Array:
         return jnp.sum(jnp.where(q > 0, values, 0), axis=0, dtype=values.dtype)
 
-    sums = (of_learner(v) for v in (variance_sum, numbers["weight_sum"], numbers["count"]))
+    sums = (of_learner(v) for v in (variance_sum, weight_sum, count))
     learned = Learned(direction, of_learner(gain), of_learner(step), error, width2, of_learner(q), *sums)
-    return gain, step, numbers, learned
+    return gain, step, moved, (loss, weight_sum, count), learned
 
 
 @written_out

@@ -153,8 +153,8 @@ def _choose(self: Save, state: Any, words: jax.Array) -> FixedChoice:
     """From the ``state`` without its layer's matrix."""
     passing = None
     if on_accelerator():
-        passing = _passing(self, state)
-        state = _go_on(self, state, passing)
+        passing, active = _passing(self, state, _scale(self, state.number))
+        state = _go_on(self, state, passing, active)
     q = _scale(self, state.number)
     largest = jnp.max(jnp.where(state.active, state.scaled_width2, 0), axis=0)
     certain = largest <= q * self.alpha**2  # line 7
@@ -166,24 +166,25 @@ def _choose(self: Save, state: Any, words: jax.Array) -> FixedChoice:
     return FixedChoice(*choice, passing)
 
 
-def _passing(self: Save, state: FixedSaveState) -> Passing:
-    """Lines 11-12: whether the layer is passed, and what then survives it."""
-    number, q = state.number, _scale(self, state.number)
+def _passing(self: Save, state: FixedSaveState, q: jax.Array) -> tuple[Passing, jax.Array]:
+    """Lines 11-12: whether the layer, of scale ``q``, is passed, and the arms ``[N]`` that are active then."""
+    number = state.number
     largest = jnp.max(jnp.where(state.active, state.scaled_width2, 0), axis=0)
     passed = (largest <= q * q) & (largest > q * self.alpha**2)
     best = jnp.max(jnp.where(state.active, state.pred, -jnp.inf), axis=0)
     least = best - 2 * jnp.sqrt(q) * state.beta
     active = _survivors(state, passed, least)
-    return Passing(passed, least, jnp.where(passed, _next_layer(self, number, active, state.norm2), number))
+    following = jnp.where(passed, _next_layer(self, number, active, state.norm2), number)
+    return Passing(passed, least, following), active
 
 
 def _survivors(state: FixedSaveState, passed: jax.Array, least: jax.Array) -> jax.Array:
     return state.active & ((state.pred >= least[None]) | ~passed[None])
 
 
-def _go_on(self: Save, state: FixedSaveState, passing: Passing) -> FixedSaveState:
+def _go_on(self: Save, state: FixedSaveState, passing: Passing, active: jax.Array) -> FixedSaveState:
     """The state in the next layer, where this one is passed."""
-    passed, least, following = passing
+    passed, _, following = passing
 
     def move(new: jax.Array, old: jax.Array) -> jax.Array:
         return jnp.where(passed.reshape(*(1,) * (old.ndim - passed.ndim), *passed.shape), new, old)
@@ -192,7 +193,7 @@ def _go_on(self: Save, state: FixedSaveState, passing: Passing) -> FixedSaveStat
         number=following,
         layer=None if state.layer is None else jax.tree.map(move, _empty(self, following.shape), state.layer),
         beta=move(_initial_beta(self, following), state.beta),
-        active=_survivors(state, passed, least),
+        active=active,
         scaled_width2=move(state.norm2, state.scaled_width2),
         pred=move(jnp.zeros_like(state.pred), state.pred),
     )
@@ -204,10 +205,10 @@ def _update(
 ) -> FixedSaveState:
     save = self.save
     if choice.passing is not None:
-        state = _go_on(save, state, choice.passing)
-    learns = choice.layer > 0
-    q = jnp.where(learns, _scale(save, state.number), 0)
-    layer, learned = ridge.learn(state.layer, q, x, reward, 1)
+        active = _survivors(state, choice.passing.passed, choice.passing.least)
+        state = _go_on(save, state, choice.passing, active)
+    learns, q = choice.layer > 0, _scale(save, state.number)
+    layer, learned = ridge.learn(state.layer, jnp.where(learns, q, 0), x, reward, 1)
     along = ridge.inner(jnp.asarray(self.arms), learned.direction)
     beta = jnp.where(learns, layered.refreshed_radius(save, learned, state.round + 1), state.beta)
     here = ridge.is_layer(self.capacity, state.number)
@@ -221,7 +222,7 @@ def _update(
         round=state.round + 1,
         status=state.status | choice.status | layered.failure(learned),
     )
-    return state if choice.passing is not None else _go_on(save, state, _passing(save, state))
+    return state if choice.passing is not None else _go_on(save, state, *_passing(save, state, q))
 
 
 @written_out
