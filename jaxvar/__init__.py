@@ -3,7 +3,7 @@
 The ten lines to start from are in the README; ``help`` of each name has its equations, shapes and references.
 """
 
-from jaxvar import constants, nets, planning, random, ridge, status, testing
+from jaxvar import analysis, constants, figures, nets, planning, random, report, ridge, status, tables, testing
 from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.confidence_ball import confidence_ball
@@ -45,23 +45,36 @@ from jaxvar.records import linear_spaced, log_spaced
 from jaxvar.result import SimulationError, SimulationResult
 from jaxvar.runner import EpisodeTrace, RunResult, Trace, run, trace
 from jaxvar.simulate import simulate
+from jaxvar.study.definition import Entry, Study
+from jaxvar.study.errors import RunError, StudyError
+from jaxvar.study.load import load
+from jaxvar.study.result import CellResult, StudyResult
+from jaxvar.study.run import run_study
+from jaxvar.study.toml_file import read_study
 from jaxvar.sweep import sweep
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CellResult",
     "Choice",
     "Confidence",
+    "Entry",
     "EpisodeTrace",
     "MdpInstance",
     "Model",
     "Observation",
+    "RunError",
     "RunResult",
     "Side",
     "SimulationError",
     "SimulationResult",
     "Step",
+    "Study",
+    "StudyError",
+    "StudyResult",
     "Trace",
+    "analysis",
     "ave_ucb",
     "confidence_ball",
     "constants",
@@ -69,6 +82,7 @@ __all__ = [
     "deep_tree",
     "explicit_mdp",
     "fgts_va",
+    "figures",
     "graded_mdp",
     "greedy",
     "hf_ucrl_vtr_plus",
@@ -79,6 +93,7 @@ __all__ = [
     "lin_vdts",
     "linear_bandit",
     "linear_spaced",
+    "load",
     "lofav",
     "log_spaced",
     "losan",
@@ -88,17 +103,21 @@ __all__ = [
     "oful",
     "planning",
     "random",
+    "read_study",
     "record",
     "replay_bandit",
+    "report",
     "ridge",
     "riverswim",
     "run",
+    "run_study",
     "save",
     "schedules",
     "simulate",
     "status",
     "sup_lin_ucb",
     "sweep",
+    "tables",
     "testing",
     "trace",
     "tune_cpu",

@@ -19,7 +19,7 @@ def tune_cpu(num_devices: int | None = None) -> None:
     By default XLA runs the operations of a loop body one by one from a task list. Raising the size up to which it
     compiles a loop as a whole removes that cost: programs like ours, with many small operations in millions of
     rounds, become about three times faster on two cores. XLA also keeps to 256-bit vectors unless told otherwise;
-    with 512 bits, where the processor has them, arms are drawn and measured up to twice as fast.
+    with 512 bits, where the processor has them, arms are drawn and measured about 1.5 times as fast.
 
     Call it before anything touches a JAX device; the ``jaxvar`` command does. It changes ``XLA_FLAGS`` and
     ``jax_num_cpu_devices`` of this process.

@@ -33,6 +33,7 @@ from jaxvar.written_out import written_out
 
 _UNROLL = 32  # sums over at most this many terms are written out
 _UNROLL_SQUARE = 12  # and double sums over at most this many
+_ROW_GROUP = 16  # longer double sums take a CPU as many rows at a time
 
 
 class Layers(NamedTuple):
@@ -68,6 +69,7 @@ class ArmCache(NamedTuple):
     """``a^T P a`` and ``<a, theta>`` of arms that never change, kept up to date instead of computed anew."""
 
     scaled_width2: jax.Array  # [capacity, num_arms]
+    scaled_width: jax.Array  # [capacity, num_arms]   its root: one layer's are new in a round
     pred: jax.Array  # [capacity, num_arms]
 
 
@@ -126,12 +128,32 @@ def regress(ridge: Ridge, x: jax.Array, y: jax.Array) -> tuple[Ridge, Seen]:
 def init_cache(layers: Layers, arms: jax.Array) -> ArmCache:
     """The cache of fixed ``arms [num_arms, d]`` for layers that have seen nothing."""
     width2, pred = zip(*measure(layers, arms), strict=True)
-    return ArmCache(jnp.stack(width2), jnp.stack(pred))
+    return ArmCache(jnp.stack(width2), jnp.sqrt(jnp.stack(width2)), jnp.stack(pred))
 
 
 def quadratic(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     """``a^T M a >= 0`` for each row of ``arms [N, d]`` and a symmetric positive definite ``matrix [d, d]``."""
-    return jnp.maximum(jnp.sum(arms * combine(matrix[:, None], jnp.moveaxis(arms, 1, 0)[:, :, None]), axis=1), 0)
+    dim = arms.shape[1]
+
+    def whole(arms: jax.Array, matrix: jax.Array) -> jax.Array:
+        return jnp.sum(arms * combine(matrix[:, None], jnp.moveaxis(arms, 1, 0)[:, :, None]), axis=1)
+
+    def by_rows(arms: jax.Array, matrix: jax.Array) -> jax.Array:
+        # A row at a time, what is below a group of rows counted twice: time as d^2, and a program of d / 16 loops.
+        total = jnp.zeros_like(arms[:, 0])
+        for start in range(0, dim, _ROW_GROUP):
+            here = slice(start, start + _ROW_GROUP)
+
+            def add_row(i: jax.Array, total: jax.Array, start: int = start, here: slice = here) -> jax.Array:
+                row, arm = (jax.lax.dynamic_index_in_dim(v, i, axis, False) for axis, v in enumerate((matrix, arms)))
+                below = jnp.sum(arms[:, :start] * row[None, :start], axis=1)
+                return total + arm * (jnp.sum(arms[:, here] * row[None, here], axis=1) + 2 * below)
+
+            total = jax.lax.fori_loop(start, min(start + _ROW_GROUP, dim), add_row, total)
+        return total
+
+    form = whole if dim <= _UNROLL_SQUARE or on_accelerator() else by_rows
+    return jnp.maximum(form(arms, matrix), 0)
 
 
 def norm(arms: jax.Array, matrix: jax.Array) -> jax.Array:
@@ -198,7 +220,8 @@ def measure(layers: Layers, arms: jax.Array) -> list[tuple[jax.Array, jax.Array]
 def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Any) -> tuple[Layers, Learned]:
     """One layer of scale ``q`` learns from ``(x, reward)`` with its prescribed weight; nothing changes where q is 0."""
     stack = Layers(*(v[None] for v in layer))
-    new, learned = _learn(stack, q[None], transform(layer.scaled_inv, x), layer.theta_hat, x, reward, lam)
+    pred = jnp.sum(layer.theta_hat * x, axis=0)
+    new, learned = _learn(stack, q[None], transform(layer.scaled_inv, x), pred, x, reward, lam)
     return Layers(*(v[0] for v in new)), learned
 
 
@@ -206,33 +229,13 @@ def observe(layers: Layers, layer: jax.Array, x: jax.Array, reward: jax.Array, l
     """Layer ``layer`` (1-based; 0 for none) of the stack learns from ``(x, reward)``."""
     learns = is_layer(layers.loss.shape[0], layer)
     q = _scale_where(learns, layers.loss)
-    direction = _direction(layers.scaled_inv, layer, learns, x)
-    theta_hat = written_out(_of_layer)(layers.theta_hat, learns)
-    return _learn(layers, q, direction, theta_hat, x, reward, lam)
-
-
-def _learn(
-    layers: Layers,
-    q: jax.Array,  # [capacity]   4^-l of the layer that learns, 0 for all others
-    direction: jax.Array,  # [d]   P x of the layer that learns
-    theta_hat: jax.Array,  # [d]   its estimate
-    x: jax.Array,
-    reward: jax.Array,
-    lam: Any,
-) -> tuple[Layers, Learned]:
-    direction = kept(direction)
-    gain, step, moved, numbers, learned = _weigh(
-        layers._replace(scaled_inv=None), q, direction, theta_hat, x, reward, lam
-    )
-    if on_accelerator():
-        moved = _moved(layers.theta_hat, step, direction)  # again, as one array
-    # All layers move in the same direction, all but one by nothing: every entry is read and written once.
-    scaled_inv = layers.scaled_inv - gain[:, None, None] * outer(direction)[None]
-    return Layers(scaled_inv, moved, *numbers), learned
-
-
-def _moved(theta_hat: jax.Array, step: jax.Array, direction: jax.Array) -> jax.Array:
-    return theta_hat + step[:, None] * direction[None]
+    # P x of every layer and then the one that counts: to select an inverse first takes longer.
+    directions = jnp.sum(layers.scaled_inv * x[None, :, None], axis=1)
+    if on_accelerator():  # which would store the mask of another kernel
+        direction = ties.take(directions, layer - 1)
+    else:
+        direction = jnp.sum(jnp.where(learns[:, None], directions, 0), axis=0)
+    return _learn(layers, q, direction, _predicted(layers.theta_hat, x, learns), x, reward, lam)
 
 
 @written_out
@@ -242,12 +245,41 @@ def _scale_where(learns: jax.Array, loss: jax.Array) -> jax.Array:
 
 
 @written_out
+def _predicted(theta_hat: jax.Array, x: jax.Array, learns: jax.Array) -> jax.Array:
+    """``<theta, x>`` in the layer that learns."""
+    preds = jnp.sum(theta_hat * x[None], axis=1)
+    return jnp.sum(jnp.where(learns, preds, 0), axis=0)
+
+
+def _learn(
+    layers: Layers,
+    q: jax.Array,  # [capacity]   4^-l of the layer that learns, 0 for all others
+    direction: jax.Array,  # [d]   P x in the layer that learns
+    pred: jax.Array,  # []   <theta, x> in it
+    x: jax.Array,
+    reward: jax.Array,
+    lam: Any,
+) -> tuple[Layers, Learned]:
+    direction = kept(direction)
+    gain, step, moved, numbers, learned = _weigh(layers._replace(scaled_inv=None), q, direction, pred, x, reward, lam)
+    if on_accelerator():
+        moved = _moved(layers.theta_hat, step, direction)  # again, as one array
+    # All layers move in the same direction, all but one by nothing: every entry is read and written once.
+    scaled_inv = layers.scaled_inv - gain[:, None, None] * outer(direction)[None]
+    return Layers(scaled_inv, moved, *numbers), learned._replace(direction=direction)
+
+
+def _moved(theta_hat: jax.Array, step: jax.Array, direction: jax.Array) -> jax.Array:
+    return theta_hat + step[:, None] * direction[None]
+
+
+@written_out
 def _weigh(
-    layers: Any, q: jax.Array, direction: jax.Array, theta_hat: jax.Array, x: jax.Array, reward: jax.Array, lam: Any
+    layers: Any, q: jax.Array, direction: jax.Array, pred: jax.Array, x: jax.Array, reward: jax.Array, lam: Any
 ) -> tuple[jax.Array, jax.Array, jax.Array, tuple[jax.Array, jax.Array, jax.Array], Learned]:
     """All that an observation changes but the inverse: gain and step, estimates, loss, weight sum and count."""
     width2 = jnp.sum(direction * x, axis=0)
-    error = reward - jnp.sum(theta_hat * x, axis=0)
+    error = reward - pred
     # Both end in a quotient: XLA computes an expensive operation once, but redoes a cheap one in each use.
     scaled_norm = jnp.where((width2 > 0)[None], (1 + q) * width2[None], jnp.inf)
     gain = q / scaled_norm
@@ -291,21 +323,17 @@ def _of_layer(values: jax.Array, learns: jax.Array) -> jax.Array:
     return chosen
 
 
-def _direction(scaled_inv: jax.Array, layer: jax.Array, learns: jax.Array, x: jax.Array) -> jax.Array:
-    """``P x`` of the layer that learns."""
-    if on_accelerator():  # which might store slices of the stack, and the mask for so many selections
-        return ties.take(jax.vmap(transform, (0, None))(scaled_inv, x), layer - 1)
-    return transform(_of_layer(scaled_inv, learns), x)
-
-
 def move_cache(cache: ArmCache, layer: jax.Array, learned: Learned, arms: jax.Array) -> ArmCache:
     """The cache after ``layer []`` has learned: ``a^T P a - g (a^T u)^2 / s``, ``<a, theta> + g e (a^T u) / s``."""
     along = inner(arms, learned.direction)
     here = is_layer(cache.pred.shape[0], layer)
-    gain = jnp.where(here, learned.gain[None], 0)
+    gain, step = (jnp.where(here, v[None], 0) for v in (learned.gain, learned.step))
+    # The root of one layer only. Its square is computed anew: XLA would redo the selection for each layer's square.
+    width = jnp.sqrt(jnp.maximum(_of_layer(cache.scaled_width2, here) - learned.gain[None] * (along * along), 0))
     return ArmCache(
         scaled_width2=jnp.maximum(cache.scaled_width2 - gain[:, None] * (along * along)[None], 0),
-        pred=cache.pred + jnp.where(here, learned.step[None], 0)[:, None] * along[None],
+        scaled_width=jnp.where(here[:, None], width[None], cache.scaled_width),
+        pred=cache.pred + step[:, None] * along[None],
     )
 
 

@@ -184,6 +184,11 @@ def advance(
     return rounds.advance(each, recorders, carry, round)
 
 
+def settle(each: seeds.Each, environment: Any, carry: Any) -> Any:
+    """What is carried, in the form in which any device goes on from it."""
+    return carry if is_episodic(environment) else rounds.settle(each, carry)
+
+
 def _alone(algorithm: Any, environment: Any, fixed: seeds.Seed) -> seeds.Each:
     def each(function: Any, *carried: Any, shared: tuple[Any, ...] = ()) -> Any:
         return function(algorithm, environment, fixed, *carried, *shared)
@@ -197,58 +202,90 @@ def read(recorders: tuple[Any, ...], carry: seeds.Carry) -> dict[str, jax.Array]
 
 
 def play(step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int) -> tuple[Any, dict[str, jax.Array]]:
-    """Scan over the rounds; ``reading(carry)`` is stored at each of ``rounds``.
+    """Play rounds 1 to ``num_rounds``; ``reading(carry)`` is stored at each of ``rounds``."""
+    carry, store = play_on(step, reading, carry, empty_store(reading, carry, rounds), rounds, num_rounds)
+    return carry, jax.tree.map(lambda s: s[: rounds.shape[0]], store)
 
-    The store is part of the scan's carry: each round writes the slot of the next recorded round, so that a single
-    loop with a known number of turns serves any spacing (an accelerator then never asks the host whether to go on).
+
+def empty_store(reading: Any, carry: Any, rounds: Any) -> dict[str, jax.Array]:
+    """Room for the readings at ``rounds``, with one slot more: rounds after the last recorded one write there."""
+    num = rounds.shape[0] + 1
+    return jax.tree.map(lambda x: jnp.zeros((num, *x.shape), x.dtype), jax.eval_shape(reading, carry))
+
+
+def play_on(
+    step: Any,
+    reading: Any,
+    carry: Any,
+    store: dict[str, jax.Array],
+    rounds: Any,
+    num_rounds: Any,
+    first: Any = 1,
+    slot: Any = 0,
+) -> tuple[Any, dict[str, jax.Array]]:
+    """Play ``num_rounds`` rounds from ``first`` on; returns what is carried on, and the store.
+
+    The store is part of the loop: each round writes the slot of the next recorded round, so that a single loop serves
+    any spacing. Where ``num_rounds`` is an ``int`` the loop has a known number of turns, and an accelerator never asks
+    the host whether to go on; else the same program plays any number.
+
+    Args:
+      step: ``step(carry, round) -> carry``.
+      reading: ``reading(carry)`` is what is stored.
+      carry: what is carried into round ``first``.
+      store: from :func:`empty_store`, filled as far as played.
+      rounds: [records] those to store.
+      num_rounds: how many rounds to play.
+      first: the first of them.
+      slot: how many of ``rounds`` come before ``first``.
     """
     if on_accelerator():
-        return _play_in_few_kernels(step, reading, carry, rounds, num_rounds)
-    num = rounds.shape[0]
+        return _play_in_few_kernels(step, reading, carry, store, rounds, num_rounds, first)
     due = jnp.append(jnp.asarray(rounds, jnp.int32), 0)
-    # One slot more than is kept: rounds after the last recorded one write there.
-    store = jax.tree.map(lambda x: jnp.zeros((num + 1, *x.shape), x.dtype), jax.eval_shape(reading, carry))
 
-    def body(loop: tuple[Any, Any, jax.Array, jax.Array], _: None) -> tuple[Any, None]:
+    def body(loop: tuple[Any, Any, jax.Array, jax.Array]) -> tuple[Any, Any, jax.Array, jax.Array]:
         carry, store, slot, round = loop
         carry = step(carry, round)
         store = jax.tree.map(lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), store, reading(carry))
-        return (carry, store, slot + (round == due[slot]).astype(jnp.int32), round + 1), None
+        return carry, store, slot + (round == due[slot]).astype(jnp.int32), round + 1
 
-    start = (carry, store, jnp.int32(0), jnp.int32(1))
-    (carry, store, _, _), _ = jax.lax.scan(body, start, None, length=num_rounds)
-    return carry, jax.tree.map(lambda s: s[:num], store)
+    start = (carry, store, jnp.int32(slot), jnp.int32(first))
+    if isinstance(num_rounds, int):
+        (carry, store, _, _), _ = jax.lax.scan(lambda loop, _: (body(loop), None), start, None, length=num_rounds)
+    else:
+        end = jnp.int32(first) + num_rounds
+        carry, store, _, _ = jax.lax.while_loop(lambda loop: loop[3] < end, body, start)
+    return carry, store
 
 
 def _play_in_few_kernels(
-    step: Any, reading: Any, carry: Any, rounds: Any, num_rounds: int
+    step: Any, reading: Any, carry: Any, store: dict[str, jax.Array], rounds: Any, num_rounds: int, first: Any
 ) -> tuple[Any, dict[str, jax.Array]]:
-    """:func:`play` for an accelerator, where whatever a round changes may be a kernel of its own.
+    """:func:`play_on` for an accelerator, where whatever a round changes may be a kernel of its own.
 
     So round and slot are looked up, the scan's own counter being all that is counted, and readings of one shape share a
     store, which is one write.
     """
-    num = rounds.shape[0]
-    numbers = jnp.arange(1, num_rounds + 1, dtype=jnp.int32)
+    numbers = first + jnp.arange(num_rounds, dtype=jnp.int32)
     slots = jnp.searchsorted(jnp.asarray(rounds, jnp.int32), numbers).astype(jnp.int32)
-    names: dict[Any, list[str]] = {}
-    for name, x in jax.eval_shape(reading, carry).items():
-        names.setdefault((x.shape, x.dtype), []).append(name)
-    store = [jnp.zeros((num + 1, len(group), *shape), dtype) for (shape, dtype), group in names.items()]
+    groups: dict[Any, list[str]] = {}
+    for name, x in store.items():
+        groups.setdefault((x.shape, x.dtype), []).append(name)
+    names = list(groups.values())
 
-    def body(carry: Any, store: Any, now: tuple[jax.Array, jax.Array]) -> tuple[Any, Any, None]:
+    def stacked(values: dict[str, jax.Array], axis: int) -> list[jax.Array]:
+        return [jnp.stack([values[name] for name in group], axis) for group in names]
+
+    def body(carry: Any, stores: Any, now: tuple[jax.Array, jax.Array]) -> tuple[Any, Any, None]:
         round, slot = now
         carry = step(carry, round)
-        found = reading(carry)
-        new = [jnp.stack([found[name] for name in group]) for group in names.values()]
-        store = [jax.lax.dynamic_update_index_in_dim(s, x, slot, 0) for s, x in zip(store, new, strict=True)]
-        return carry, store, None
+        new = stacked(reading(carry), 0)
+        stores = [jax.lax.dynamic_update_index_in_dim(s, x, slot, 0) for s, x in zip(stores, new, strict=True)]
+        return carry, stores, None
 
-    carry, store, _ = scan_numbers(body, carry, store, (numbers, slots), carry.status.ndim)
-    readings = {
-        name: s[:num, i] for s, group in zip(store, names.values(), strict=True) for i, name in enumerate(group)
-    }
-    return carry, readings
+    carry, stores, _ = scan_numbers(body, carry, stacked(store, 1), (numbers, slots), carry.status.ndim)
+    filled = {name: s[:, i] for s, group in zip(stores, names, strict=True) for i, name in enumerate(group)}
+    return carry, filled
 
 
 def check_call(algorithm: Any, environment: Any, key: Any, num_rounds: Any, num_episodes: Any, recorders: Any) -> int:

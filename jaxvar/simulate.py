@@ -18,14 +18,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxvar import checks, random, runner, status
-from jaxvar.batching import differs, form_for, on_accelerator
-from jaxvar.pytrees import float_dtype, pytree, static
+from jaxvar import blocks, checks, random, runner, status
+from jaxvar.batching import form_for, on_accelerator
+from jaxvar.pytrees import float_dtype
 from jaxvar.records import record_rounds
 from jaxvar.result import SimulationResult
 from jaxvar.sweep import Grid, grid_of
@@ -81,7 +80,6 @@ def simulate(
     num = runner.check_call(base_algorithm, base_environment, key, num_rounds, num_episodes, record)
     rounds = record_rounds(records, num)
     episodic = runner.is_episodic(base_environment)
-    steps = num * (_EPISODE_WORK * base_environment.horizon if episodic else 1)
     devices = list(jax.devices() if devices is None else devices)
     if not devices:
         raise ValueError("devices must name at least one device, got none")
@@ -90,8 +88,7 @@ def simulate(
 
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
     total = math.prod(settings) * num_seeds
-    most = _CPU_VECTOR // float_dtype().itemsize
-    block, chunk = _sizes(total, steps, chunk, devices, most)
+    block, chunk = sizes(total, steps(base_environment, num), chunk, devices, widest_block())
     which = np.stack(np.unravel_index(np.arange(total), (*settings, num_seeds))).astype(np.int32)
     which[2] += first_seed
     words = random.key_words(key)
@@ -101,14 +98,14 @@ def simulate(
 
     def play(algorithm: Any, ids: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
         out = _program(
-            _closed(algorithm),
+            blocks.closed(algorithm),
             algorithm_values,
-            _closed(base_environment),
+            blocks.closed(base_environment),
             environment_values,
             words,
             ids,
             rounds,
-            tuple(_closed(r) for r in record),
+            tuple(blocks.closed(r) for r in record),
             num_rounds=num,
             kinds=(type(base_algorithm), type(base_environment)),
             block=(block,) if accelerator else (block, 1),
@@ -123,7 +120,7 @@ def simulate(
             # The last chunk is filled up with runs that are dropped again: one shape, one program.
             ids = which[:, np.minimum(np.arange(start, start + chunk), total - 1)]
             part = play(base_algorithm, ids)
-            while np.any(part["status"] & status.CAPACITY) and _can_grow(base_algorithm):
+            while np.any(part["status"] & status.CAPACITY) and can_grow(base_algorithm):
                 base_algorithm = base_algorithm.grow()
                 part = play(base_algorithm, ids)
             kept = min(chunk, total - start)
@@ -132,7 +129,8 @@ def simulate(
 
     axes = tuple(p for p in (algorithm_points, environment_points) if p)
     shape = (*(len(p) for p in axes), num_seeds)
-    joined = {name: _join([p[name] for p in parts]).reshape(*shape, *parts[-1][name].shape[1:]) for name in parts[0]}
+    joined = {name: join_chunks([p[name] for p in parts]) for name in parts[0]}
+    joined = {name: x.reshape(*shape, *x.shape[1:]) for name, x in joined.items()}
     return SimulationResult(
         rounds=rounds,
         status=joined.pop("status"),
@@ -163,7 +161,7 @@ def _program(
     accelerator: bool,
 ) -> dict[str, jax.Array]:
     """Play the runs ``ids``; every output has a leading axis [chunk]."""
-    record = tuple(_opened(r) for r in record)
+    record = tuple(blocks.opened(r) for r in record)
 
     def play_share(
         algorithm: Any,
@@ -174,41 +172,13 @@ def _program(
         ids: Any,
         rounds: Any,
     ) -> dict[str, jax.Array]:
-        share = ids.shape[1]
-
         def play_block(ids: jax.Array) -> dict[str, jax.Array]:
-            mine, theirs = (
-                {i: jnp.moveaxis(v[ids[j]], range(len(block)), range(-len(block), 0)) for i, v in values.items()}
-                for j, values in enumerate((algorithm_values, environment_values))
-            )
-            own = (mine, theirs, ids[2])
-
-            def begin(mine: Any, theirs: Any, seed: jax.Array) -> Any:
-                return runner.begin(_with(algorithm, mine), _with(environment, theirs), words, seed, record)
-
-            # What is the same for all seeds of the block, such as a given model, is held once.
-            flat = jax.tree.map(lambda x: x.reshape(*x.shape[: x.ndim - len(block)], -1), own)
-            fixed_differs, _ = differs(begin, *flat)
-            axes = jax.tree.map(lambda d: -1 if d else None, fixed_differs)
-            fixed, carry = _over_runs(begin, len(block), -1, (axes, -1))(*own)
-
-            def each(function: Any, *carried: Any, shared: tuple[Any, ...] = ()) -> Any:
-                def one(mine: Any, theirs: Any, fixed: Any, carried: Any) -> Any:
-                    return function(_with(algorithm, mine), _with(environment, theirs), fixed, *carried, *shared)
-
-                return _over_runs(one, len(block), (-1, -1, axes, -1), -1)(mine, theirs, fixed, carried)
-
-            def step(carry: Any, round: jax.Array) -> Any:
-                return runner.advance(each, _opened(environment), record, carry, round)[0]
-
-            read_all = _over_runs(functools.partial(runner.read, record), len(block), -1, -1)
-            carry, store = runner.play(step, read_all, carry, rounds, num_rounds)
+            runs = blocks.begin(algorithm, algorithm_values, environment, environment_values, words, ids, record)
+            carry, store = runner.play(runs.step, runs.read, runs.carry, rounds, num_rounds)
             return {**store, "status": carry.status, "status_round": carry.status_round}
 
         out = jax.lax.map(play_block, ids.reshape(3, -1, *block).swapaxes(0, 1))
-        first = range(1, 1 + len(block))
-        moved = {name: jnp.moveaxis(x, range(-len(block), 0), first) for name, x in out.items()}
-        return {name: x.reshape(share, *x.shape[1 + len(block) :]) for name, x in moved.items()}
+        return {name: blocks.runs_first(x, block) for name, x in out.items()}
 
     here, everywhere = PartitionSpec("runs"), PartitionSpec()
     play_all = jax.shard_map(
@@ -220,13 +190,6 @@ def _program(
     )
     with form_for(accelerator):
         return play_all(algorithm, algorithm_values, environment, environment_values, words, ids, rounds)
-
-
-def _over_runs(function: Any, num_axes: int, in_axes: Any, out_axes: Any) -> Any:
-    """``jax.vmap`` of ``function`` over each of the block's axes, which come last."""
-    for _ in range(num_axes):
-        function = jax.vmap(function, in_axes=in_axes, out_axes=out_axes)
-    return function
 
 
 def _check_same_everywhere(numbers: Any, mesh: Mesh) -> None:
@@ -242,36 +205,23 @@ def _check_same_everywhere(numbers: Any, mesh: Mesh) -> None:
         )
 
 
-@pytree
-class _Closed:
-    """An object that is not a pytree, as part of the program."""
-
-    value: Any = static()
-
-
-def _closed(target: Any) -> Any:
-    """``target`` as a pytree: one that is none already is compiled into the program, numbers and all."""
-    leaves = jax.tree.leaves(target)
-    return _Closed(value=target) if len(leaves) == 1 and leaves[0] is target else target
-
-
-def _opened(target: Any) -> Any:
-    return target.value if isinstance(target, _Closed) else target
-
-
-def _with(base: Any, values: dict[int, jax.Array]) -> Any:
-    """``base`` with some of its leaves replaced."""
-    leaves, structure = jax.tree.flatten(base)
-    return _opened(jax.tree.unflatten(structure, [values.get(i, x) for i, x in enumerate(leaves)]))
-
-
 def _unpack(target: Any) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:
     grid: Grid | None = grid_of(target)
     return (target, {}, ()) if grid is None else (grid.base, dict(grid.values), grid.points)
 
 
-def _sizes(total: int, num_rounds: int, chunk: Any, devices: list[jax.Device], largest_block: int) -> tuple[int, int]:
-    """Runs per block and per chunk."""
+def steps(environment: Any, num: int) -> int:
+    """``num`` rounds or episodes in terms of work: about how many rounds of a bandit take as long."""
+    return num * (_EPISODE_WORK * environment.horizon if runner.is_episodic(environment) else 1)
+
+
+def widest_block() -> int:
+    """Runs side by side that fill a CPU's vector."""
+    return _CPU_VECTOR // float_dtype().itemsize
+
+
+def sizes(total: int, num_rounds: int, chunk: Any, devices: list[jax.Device], largest_block: int) -> tuple[int, int]:
+    """Runs per block and per chunk, which is chosen where it is None."""
     on_cpu = not on_accelerator(devices[0].platform)
     while largest_block > 1 and len(devices) * largest_block >= 2 * total:
         largest_block //= 2  # few runs: do not fill their blocks up with runs that nobody asked for
@@ -290,17 +240,18 @@ def _sizes(total: int, num_rounds: int, chunk: Any, devices: list[jax.Device], l
     return math.gcd(share, largest_block), chunk
 
 
-def _can_grow(algorithm: Any) -> bool:
+def can_grow(algorithm: Any) -> bool:
+    """Whether there is one with more capacity."""
     return hasattr(algorithm, "grow") and algorithm.grow().capacity > algorithm.capacity
 
 
-def _join(parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+def join_chunks(parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     """Concatenate chunks; those played with fewer layers are padded: no rounds there, and no failure."""
-    shape = parts[-1].shape[1:]
+    shape = np.max([part.shape[1:] for part in parts], axis=0)
     padded = []
     for part in parts:
         missing = [(0, 0)] + [(0, n - m) for n, m in zip(shape, part.shape[1:], strict=True)]
-        padded.append(np.pad(part, missing, constant_values=part.dtype == bool) if part.shape[1:] != shape else part)
+        padded.append(np.pad(part, missing, constant_values=part.dtype == bool) if np.any(missing) else part)
     return np.concatenate(padded)
 
 

@@ -87,6 +87,6 @@ def test_a_device_holds_one_chunk_whatever_the_number_of_seeds(monkeypatch):
 def test_the_chosen_chunk_is_bounded(num_rounds):
     # Where no chunk is given, more seeds do not make a larger one.
     def chosen(total):
-        return module._sizes(total, num_rounds, None, jax.devices()[:1], 8)
+        return module.sizes(total, num_rounds, None, jax.devices()[:1], 8)
 
     assert chosen(10**5) == chosen(10**6) == chosen(10**7)

@@ -10,7 +10,7 @@ import jaxvar
 ROOT = Path(jaxvar.__file__).parent
 # Lowest first. A module imports from earlier layers only; a folder may also import from itself.
 LAYERS = (
-    {"batching", "checks", "claims", "pytrees", "random", "ridge", "status"},
+    {"batching", "checks", "claims", "files", "pytrees", "random", "ridge", "status"},
     {"cholesky", "constants", "cpu", "nets", "ties"},
     {"planning", "radius"},
     {"algorithms", "environments"},
@@ -18,6 +18,7 @@ LAYERS = (
     {"result", "seeds", "sweep"},
     {"episodes", "rounds"},
     {"runner"},
+    {"blocks"},
     {"simulate"},
     {"study"},
     {"analysis"},

@@ -130,15 +130,16 @@ def test_csv_comes_back():
 def unescaped(latex: str) -> str:
     """What LaTeX prints for escaped text."""
     names = {"textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^"}
+    names |= {"textless": "<", "textgreater": ">", "textbar": "|"}
     return re.sub(r"\\(?:([a-z]+)\{\}|(.))", lambda m: names[m[1]] if m[1] else m[2], latex)
 
 
 def test_latex_is_escaped():
     """A bare special character breaks the document, or hides the rest of the line."""
-    for text in (AWKWARD.name, AWKWARD.reference, r"\{}_^~$&%#", "plain"):
+    for text in (AWKWARD.name, AWKWARD.reference, r"\{}_^~$&%#<>|", "plain"):
         escaped = escape(text)
         assert unescaped(escaped) == text
-        assert not re.search(r"(?<!\\)[&%$#_^~]", escaped)
+        assert not re.search(r"(?<!\\)[&%$#_^~<>|]", escaped)
     latex = listing("latex", [*CLAIMS, AWKWARD])
     for table in latex.split("\\begin{tabular}")[1:]:
         body = table.split("\\hline\n")

@@ -234,3 +234,14 @@ def test_inverse_stays_symmetric_to_the_last_bit(dim: int) -> None:
     np.testing.assert_array_equal(layer.scaled_inv, layer.scaled_inv.T)
     layers, _, _ = learn_all(Data(np.ones(500, np.int32), *fill(1, dim, 1.0, 0.1, 500, seed=1)[2:], 1.0))
     np.testing.assert_array_equal(layers.scaled_inv, np.swapaxes(layers.scaled_inv, 1, 2))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 12, 13, 16, 17, 32, 35])
+def test_quadratic_forms_of_every_length(dim: int) -> None:
+    """Fails if a row is left out, or counted twice, where the double sum is written out, grouped or looped over."""
+    rng = np.random.default_rng(dim)
+    arms, root = rng.normal(size=(4, dim, 3)), rng.normal(size=(dim, dim, 3))
+    matrix = np.einsum("ikb,jkb->ijb", root, root)
+    expected = np.einsum("nib,ijb,njb->nb", arms, matrix, arms)
+    for found in (ridge.quadratic(arms, matrix), ridge.norm(arms, matrix) ** 2):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

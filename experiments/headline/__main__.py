@@ -1,35 +1,67 @@
-"""``python -m experiments.headline``: run the study, write its figure and table."""
+"""``python -m experiments.headline``: run the study of that name, then make its figures, its tables and its page."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from pathlib import Path
 
-import jax
 import tyro
 
 import jaxvar as jv
-from experiments.headline.present import present, table
-from experiments.headline.study import Headline, run
+from jaxvar.figures import draw_study
+from jaxvar.files import write_whole
+from jaxvar.report import write_page
+from jaxvar.study.errors import RunError
+from jaxvar.study.load import failures
+from jaxvar.tables import TABLES, available
+
+
+@dataclasses.dataclass(frozen=True)
+class Headline:
+    """Regret against rounds at four noise levels, ending in figures, tables and a page."""
+
+    seeds: int = 256
+    """Seeds per algorithm and noise level."""
+    rounds: int = 20_000
+    """Rounds per seed."""
+    out: str = "results/headline"
+    """Folder for everything; one that holds a part of the study is gone on with."""
+    progress: bool = True
+    """Show a progress bar."""
+
+
+def make(options: Headline) -> tuple[jv.StudyResult, list[Path]]:
+    """Run the study or what is left of it; returns its result, and the figure, the tables and the page."""
+    study = dataclasses.replace(jv.read_study("headline"), seeds=options.seeds, rounds=options.rounds)
+    out = Path(options.out)
+    result = jv.run_study(study, out, progress=options.progress)
+    assert result is not None  # one process, which writes
+    figures = draw_study(result, out / "figures")
+    text = "\n".join(TABLES[name](result).to("text") for name in available(result))
+    tables = write_whole(out / "tables.txt", lambda buffer: buffer.write(text.encode()))
+    return result, [figures[1], tables, write_page(result, out / "report.html")]
 
 
 def main() -> int:
-    """Exit code 0 when done, 1 when a run failed."""
+    """Exit code 0 when done, 1 when the study or one of its runs failed."""
     options = tyro.cli(Headline, prog="scripts/study")
     jv.tune_cpu()
-    jax.config.update("jax_enable_x64", True)
     start = time.perf_counter()
     try:
-        rounds, regret = run(options)
-    except (ValueError, jv.SimulationError) as error:
+        result, paths = make(options)
+    except (ValueError, RunError) as error:
         print(f"the study failed: {error}", file=sys.stderr)
         return 1
-    paths = present(Path(options.out), rounds, regret)
-    print(f"\n{table(rounds, regret)}\n\n{time.perf_counter() - start:.0f} seconds. Written:")
+    for line in (failed := failures(result)):
+        print(line, file=sys.stderr)
+    print(
+        f"\n{TABLES['regret'](result).to('text')}\n{time.perf_counter() - start:.0f} seconds. Figure, tables and page:"
+    )
     for path in paths:
         print(f"  {path.resolve()}")
-    return 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def ave_ucb(
 def _select(self: AveUcb, state: layered.LayeredState, arms: jax.Array, words: jax.Array) -> Choice:
     norm2 = jnp.sum(arms * arms, axis=1)
     numbers = dataclasses.replace(self, fixed_arms=None)
-    return kept(_choose(numbers, state.beta_hat, layered.views(state, arms), norm2, words))
+    return kept(_choose(numbers, state.beta_hat, _views(state, arms), norm2, words))
 
 
 @written_out
@@ -104,7 +104,7 @@ def _choose(
     norm2: jax.Array,
     words: jax.Array,
 ) -> Choice:
-    """From ``a^T P a`` and ``<a, theta>`` of all arms, two ``[N]`` for each layer, and their ``|a|^2 [N]``."""
+    """From ``sqrt(a^T P a)`` and ``<a, theta>`` of all arms, two ``[N]`` for each layer, and their ``|a|^2 [N]``."""
     q = ridge.scales(self.capacity, self.dtype)
     num_layers = self.num_layers
     # Layers that are not stored have learned nothing; their common index counts where there are any.
@@ -113,8 +113,7 @@ def _choose(
     if self.cap is not None:
         index = jnp.minimum(index, self.cap[None])
     scaled_widths = []
-    for i, (scaled_width2, pred) in enumerate(views):
-        scaled_width = jnp.sqrt(scaled_width2)  # 2^-l |a| in the norm of Sigma^-1
+    for i, (scaled_width, pred) in enumerate(views):  # 2^-l |a| in the norm of Sigma^-1
         upper = pred + (beta_hat[i] / np.sqrt(q[i]))[None] * scaled_width
         index = jnp.minimum(index, jnp.where((i < num_layers)[None], upper, jnp.inf))
         scaled_widths.append(scaled_width)
@@ -132,3 +131,10 @@ def _choose(
     deeper = ~learns & (num_layers > self.capacity) & (jnp.sqrt(tie_rules.take(norm2, action)) >= 4.0**-num_layers)
     lost = jnp.where(deeper, status.CAPACITY, 0) | jnp.where(jnp.isfinite(jnp.max(index, axis=0)), 0, status.NONFINITE)
     return Choice(action, layer, weight, lost.astype(jnp.int32))
+
+
+def _views(state: layered.LayeredState, arms: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
+    """``sqrt(a^T P a)`` and ``<a, theta_hat>`` of every arm, two ``[N]`` for each layer."""
+    if state.cache is None:
+        return [(jnp.sqrt(scaled_width2), pred) for scaled_width2, pred in ridge.measure(state.layers, arms)]
+    return [(state.cache.scaled_width[i], state.cache.pred[i]) for i in range(state.cache.pred.shape[0])]

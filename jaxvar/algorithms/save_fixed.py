@@ -86,6 +86,10 @@ class FixedSave:
         """Learn in the current layer (lines 17-18) and pass it if nothing in it is uncertain any more (lines 11-12)."""
         return _update(self, state, choice, x, reward)
 
+    def settled(self, state: FixedSaveState) -> FixedSaveState:
+        """The state with its layer passed if it can be; an accelerator leaves that to the next round."""
+        return _settled(self, state) if on_accelerator() else state
+
     def confidence(self, state: FixedSaveState) -> Confidence:
         """The ellipsoids of all layers; those passed no longer change."""
         return Confidence(state.loss, jnp.asarray(ridge.scales(self.capacity, self.save.dtype)), state.beta_hat)
@@ -197,6 +201,11 @@ def _go_on(self: Save, state: FixedSaveState, passing: Passing, active: jax.Arra
         scaled_width2=move(state.norm2, state.scaled_width2),
         pred=move(jnp.zeros_like(state.pred), state.pred),
     )
+
+
+@seeds_last
+def _settled(self: FixedSave, state: FixedSaveState) -> FixedSaveState:
+    return _go_on(self.save, state, *_passing(self.save, state, _scale(self.save, state.number)))
 
 
 @seeds_last

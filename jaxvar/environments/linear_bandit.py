@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import checks, random, ridge, ties
-from jaxvar.batching import seeds_last
+from jaxvar.batching import once, seeds_last
 from jaxvar.environments import noise as noises
 from jaxvar.environments.interface import Observation
 from jaxvar.pytrees import leaf, pytree, static
@@ -127,12 +127,12 @@ def linear_bandit(
 def draw_arms(words: jax.Array, num_arms: int, dim: int, kind: str, dtype: Any) -> jax.Array:
     """Arms ``[num_arms, dim]`` of a kind of :data:`ARMS` from the words ``[2]`` of a key."""
     word = random.bits(words, (num_arms, dim))
+    # Each kind ends in a true division, after which XLA stores the arms; else it would draw them anew in every use.
     if kind == "hypercube":
-        return random.signs(word, dtype) * np.asarray(dim**-0.5, dtype)
+        return once(random.signs(word, dtype) * np.asarray(dim**-0.5, dtype))
     if kind == "uniform":
-        return (2 * random.uniform(word, dtype) - 1) * np.asarray(dim**-0.5, dtype)
+        return once((2 * random.uniform(word, dtype) - 1) * np.asarray(dim**-0.5, dtype))
     z = random.normal(word, dtype)
-    # A true division, which XLA stores once; it would fold z * rsqrt(.) into every use of the arms and redo it there.
     norm = jnp.maximum(jnp.sqrt(jnp.sum(z * z, axis=1)), np.finfo(dtype).tiny)
     return z / norm[:, None]
 

@@ -32,6 +32,16 @@ class ReplayBandit:
     fixed_arms: bool = static()
 
     @property
+    def dim(self) -> int:
+        """Length of an arm."""
+        return int(self.arms.shape[-1])
+
+    @property
+    def num_arms(self) -> int:
+        """Size of the decision set."""
+        return int(self.arms.shape[-2])
+
+    @property
     def max_rounds(self) -> int:
         """How many rounds were given."""
         return int(self.noise.shape[0])

@@ -50,6 +50,12 @@ class StudyResult:
         """Labels, in the study's order."""
         return tuple(dict.fromkeys(c.algorithm for c in self.cells))
 
+    def to_xarray(self) -> Any:
+        """All cells as one :func:`jaxvar.study.labelled.dataset` of xarray; needs the extra ``xarray``."""
+        from jaxvar.study.labelled import dataset
+
+        return dataset(self)
+
     @property
     def environments(self) -> tuple[str, ...]:
         """Labels, in the study's order."""

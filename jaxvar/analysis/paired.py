@@ -1,0 +1,119 @@
+"""Differences to a reference algorithm, seed by seed: both met the same problem, arms and noise."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from jaxvar.analysis.intervals import Interval, bootstrap_interval, mean_interval, proportion_interval
+from jaxvar.analysis.resampling import RESAMPLES
+from jaxvar.analysis.sample import cell_name, sample
+from jaxvar.study.result import CellResult, StudyResult
+
+
+@dataclasses.dataclass(frozen=True)
+class Paired:
+    """A cell minus the reference's cell, at the last round."""
+
+    cell: CellResult
+    reference: CellResult
+    record: str
+    difference: Interval  # of the mean, by Student's t
+    bootstrap: Interval  # the same by BCa
+    wins: Interval  # the share of seeds with less than the reference
+    ties: int  # seeds with exactly as much
+    seeds: int  # that both have
+    unmatched: int  # that one of them does not have
+    left_out: int  # that both have, and that failed in one of them
+
+
+def paired(
+    cell: CellResult,
+    reference: CellResult,
+    record: str = "regret",
+    *,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Paired:
+    """Compare two cells of the same environment and setting over the seeds that they have in common.
+
+    Raises:
+      ValueError: where the problems or the last rounds differ, or fewer than 2 common seeds went well.
+    """
+    both = f"{cell_name(cell)}, and {cell_name(reference)}"
+    if _problem(cell) != _problem(reference):
+        raise ValueError(f"{both}: a paired difference needs the same environment with the same setting")
+    if cell.rounds[-1] != reference.rounds[-1]:
+        raise ValueError(
+            f"{both}: a paired difference needs the same last round, got {cell.rounds[-1]} and {reference.rounds[-1]}"
+        )
+    mine, theirs = sample(cell, record), sample(reference, record)
+    if mine.final.ndim != 1 or theirs.final.ndim != 1:
+        raise ValueError(f"{both}: a paired difference needs one number per seed and round, which {record!r} is not")
+    common, i, j = np.intersect1d(mine.seeds, theirs.seeds, assume_unique=True, return_indices=True)
+    matched = np.intersect1d(cell.seeds, reference.seeds, assume_unique=True)
+    if len(common) < 2:
+        raise ValueError(f"{both}: a paired difference needs at least 2 common seeds that went well, got {len(common)}")
+    difference = mine.final[i] - theirs.final[j]
+    return Paired(
+        cell=cell,
+        reference=reference,
+        record=record,
+        difference=mean_interval(difference, level),
+        bootstrap=bootstrap_interval(difference, level=level, resamples=resamples, seed=seed),
+        wins=proportion_interval(int(np.sum(difference < 0)), len(common), "share of seeds with less", level),
+        ties=int(np.sum(difference == 0)),
+        seeds=len(common),
+        unmatched=len(np.union1d(cell.seeds, reference.seeds)) - len(matched),
+        left_out=len(matched) - len(common),
+    )
+
+
+def against_reference(
+    result: StudyResult,
+    reference: str | None = None,
+    record: str = "regret",
+    *,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> tuple[Paired, ...]:
+    """Every cell of the other algorithms, in the study's order, minus the reference in the same problem.
+
+    Args:
+      result: the study.
+      reference: label of the algorithm to compare with; else the study's own.
+      record: what is compared, at the last round.
+      level: of the intervals.
+      resamples: of the bootstrap.
+      seed: of the resampling.
+    """
+    label = result.reference if reference is None else reference
+    if label is None:
+        raise ValueError(f"reference must be one of {', '.join(map(repr, result.algorithms))}: the study names none")
+    if label not in result.algorithms:
+        raise ValueError(f"reference must be one of {', '.join(map(repr, result.algorithms))}, got {label!r}")
+    return tuple(
+        paired(cell, reference_of(result, cell, label), record, level=level, resamples=resamples, seed=seed)
+        for cell in result.cells
+        if cell.algorithm != label
+    )
+
+
+def reference_of(result: StudyResult, cell: CellResult, label: str) -> CellResult:
+    """The reference's cell for ``cell``: in its problem, and with its setting where the reference was swept too."""
+    found = [c for c in result.cells if c.algorithm == label and _problem(c) == _problem(cell)]
+    if len(found) > 1:
+        found = [c for c in found if all(cell.algorithm_settings.get(k) == v for k, v in c.algorithm_settings.items())]
+    if len(found) != 1:
+        raise ValueError(
+            f"{cell_name(cell)}: a paired difference needs one cell of the reference {label!r} in the same environment "
+            f"and setting, got {len(found)}"
+        )
+    return found[0]
+
+
+def _problem(cell: CellResult) -> tuple[str, dict[str, object]]:
+    return cell.environment, dict(cell.environment_settings)

@@ -1,0 +1,1 @@
+"""The parts of the page, in their order on it."""

@@ -1,0 +1,17 @@
+"""Tables of a study: for the terminal, as CSV and as LaTeX."""
+
+from jaxvar.tables.of_study import TABLES, available, coverage, exponents, final_regret, occupancy, speed
+from jaxvar.tables.render import Column, Format, Table
+
+__all__ = [
+    "TABLES",
+    "Column",
+    "Format",
+    "Table",
+    "available",
+    "coverage",
+    "exponents",
+    "final_regret",
+    "occupancy",
+    "speed",
+]
