@@ -27,7 +27,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import ties
 from jaxvar.batching import kept, on_accelerator
 from jaxvar.written_out import written_out
 
@@ -231,10 +230,9 @@ def observe(layers: Layers, layer: jax.Array, x: jax.Array, reward: jax.Array, l
     q = _scale_where(learns, layers.loss)
     # P x of every layer and then the one that counts: to select an inverse first takes longer.
     directions = jnp.sum(layers.scaled_inv * x[None, :, None], axis=1)
-    if on_accelerator():  # which would store the mask of another kernel
-        direction = ties.take(directions, layer - 1)
-    else:
-        direction = jnp.sum(jnp.where(learns[:, None], directions, 0), axis=0)
+    # An accelerator compares again, rather than store for one kernel what another has computed.
+    counts = _numbers(learns.shape[0], layer) == layer[None] if on_accelerator() else learns
+    direction = jnp.sum(jnp.where(counts[:, None], directions, 0), axis=0)
     return _learn(layers, q, direction, _predicted(layers.theta_hat, x, learns), x, reward, lam)
 
 
@@ -302,11 +300,16 @@ def _weigh(
 @written_out
 def is_layer(capacity: int, layer: jax.Array) -> jax.Array:
     """Which of the layers 1..capacity is ``layer []``: bool ``[capacity]``."""
-    number = np.arange(1, capacity + 1, dtype=np.int32).reshape(capacity, *(1,) * layer.ndim)
+    is_one = _numbers(capacity, layer) == layer[None]
     if on_accelerator():
-        return number == layer[None]
+        return is_one
     # A quotient between the comparison and its uses: XLA then computes the mask, and what led to it, once.
-    return 1 / jnp.where(number == layer[None], np.float32(1), np.float32(np.inf)) > 0
+    return 1 / jnp.where(is_one, np.float32(1), np.float32(np.inf)) > 0
+
+
+def _numbers(capacity: int, layer: jax.Array) -> np.ndarray[Any, Any]:
+    """1..capacity on an axis before those of ``layer``."""
+    return np.arange(1, capacity + 1, dtype=np.int32).reshape(capacity, *(1,) * layer.ndim)
 
 
 def scales_like(mask: jax.Array, dtype: Any) -> np.ndarray[Any, Any]:

@@ -59,7 +59,7 @@ def written_out(function: F) -> F:
         num = batch_axes()
         leaves, structure = jax.tree.flatten(args)
         arrays = [x for x in leaves if not isinstance(x, int | float)]
-        if not on_accelerator() or num == 0 or sum(math.prod(x.shape[:-num]) for x in arrays) > _MOST:
+        if not on_accelerator() or sum(math.prod(x.shape[: x.ndim - num]) for x in arrays) > _MOST:
             return function(*args)
         given = [_entries(x, num) for x in arrays]
 
