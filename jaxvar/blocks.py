@@ -25,6 +25,7 @@ class Block(NamedTuple):
     carry: Any  # leaves [..., *block]
     step: Callable[[Any, jax.Array], Any]  # carry, round -> carry
     read: Callable[[Any], dict[str, jax.Array]]  # carry -> each recorder's reading, [..., *block]
+    settle: Callable[[Any], Any]  # carry -> carry, in the form in which any device goes on from it
 
 
 def begin(
@@ -62,7 +63,8 @@ def begin(
     def step(carry: Any, round: jax.Array) -> Any:
         return runner.advance(each, opened(environment), record, carry, round)[0]
 
-    return Block(carry, step, _over_runs(functools.partial(runner.read, record), num_axes, -1, -1))
+    read = _over_runs(functools.partial(runner.read, record), num_axes, -1, -1)
+    return Block(carry, step, read, functools.partial(runner.settle, each, opened(environment)))
 
 
 def runs_first(x: jax.Array, block: tuple[int, ...]) -> jax.Array:

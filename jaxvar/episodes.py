@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxvar import planning, random, records, seeds, status, ties
 from jaxvar.algorithms.interface import Model, Step
-from jaxvar.batching import seeds_last
+from jaxvar.batching import kept, scan_numbers, seeds_last
 
 _UNROLL = 32  # up to this many states, running sums are written out
 
@@ -54,6 +54,8 @@ def begin(
 ) -> tuple[seeds.Seed, seeds.Carry]:
     """Draw the seed's problem and set everything up for episode 1; ``words`` are those of the root key."""
     instance, streams = seeds.instance_and_streams(environment, words, seed)
+    # One model for all seeds is a constant; the TPU's compiler never finishes to compute its values.
+    instance = kept(instance)
     model = model_of(environment, instance)
     chex.assert_equal_shape([instance.transition, model.phi[..., 0]])
     memories = tuple(r.init(algorithm, instance) for r in recorders)
@@ -74,11 +76,12 @@ def advance(
     """Play an episode; returns what is carried on, and the event, the plan and the visits."""
     plan, first, draws = each(_plan, carry)
 
-    def step(loop: Any, stage: jax.Array) -> tuple[Any, Any]:
-        return each(_step, loop, plan, draws, shared=(stage,))
+    def step(loop: Any, rest: None, stage: jax.Array) -> tuple[Any, None, Any]:
+        loop, seen = each(_step, loop, plan, draws, shared=(stage,))
+        return loop, rest, seen
 
-    start = (carry.state, first)
-    (state, _), (visits, learned) = jax.lax.scan(step, start, jnp.arange(horizon, dtype=jnp.int32))
+    stages = jnp.arange(horizon, dtype=jnp.int32)
+    (state, _), _, (visits, learned) = scan_numbers(step, (carry.state, first), None, stages, first.ndim)
     return each(functools.partial(_finish, recorders), carry, state, plan, visits, learned, shared=(episode,))
 
 

@@ -27,6 +27,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxvar.batching import kept, on_accelerator
+from jaxvar.written_out import written_out
+
 _UNROLL = 32  # sums over at most this many terms are written out
 _UNROLL_SQUARE = 12  # and double sums over at most this many
 _ROW_GROUP = 16  # longer double sums take a CPU as many rows at a time
@@ -123,8 +126,7 @@ def regress(ridge: Ridge, x: jax.Array, y: jax.Array) -> tuple[Ridge, Seen]:
 
 def init_cache(layers: Layers, arms: jax.Array) -> ArmCache:
     """The cache of fixed ``arms [num_arms, d]`` for layers that have seen nothing."""
-    capacity = layers.loss.shape[0]
-    width2, pred = zip(*(measure(layers, i, arms) for i in range(capacity)), strict=True)
+    width2, pred = zip(*measure(layers, arms), strict=True)
     return ArmCache(jnp.stack(width2), jnp.sqrt(jnp.stack(width2)), jnp.stack(pred))
 
 
@@ -149,9 +151,8 @@ def quadratic(arms: jax.Array, matrix: jax.Array) -> jax.Array:
             total = jax.lax.fori_loop(start, min(start + _ROW_GROUP, dim), add_row, total)
         return total
 
-    if dim > _UNROLL_SQUARE:
-        return jnp.maximum(jax.lax.platform_dependent(arms, matrix, cpu=by_rows, default=whole), 0)
-    return jnp.maximum(whole(arms, matrix), 0)
+    form = whole if dim <= _UNROLL_SQUARE or on_accelerator() else by_rows
+    return jnp.maximum(form(arms, matrix), 0)
 
 
 def norm(arms: jax.Array, matrix: jax.Array) -> jax.Array:
@@ -161,7 +162,7 @@ def norm(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     at the end keeps XLA from computing all of it anew for each use.
     """
     dim = arms.shape[1]
-    if dim > _UNROLL_SQUARE:
+    if dim > _UNROLL_SQUARE or on_accelerator():
         return jnp.sqrt(quadratic(arms, matrix))
     halves = []
     for i in range(dim):
@@ -194,9 +195,9 @@ def combine(rows: jax.Array, weights: jax.Array) -> jax.Array:
     """``sum_j weights[j] * rows[j]``, written out for short sums.
 
     XLA keeps a reduction's accumulator in memory order of the summed axis; a chain of multiply-adds it vectorises
-    over the batch.
+    over the batch. An accelerator might store the slices.
     """
-    if rows.shape[0] > _UNROLL:
+    if rows.shape[0] > _UNROLL or on_accelerator():
         return jnp.sum(rows * weights, axis=0)
     total = rows[0] * weights[0]
     for j in range(1, rows.shape[0]):
@@ -204,9 +205,15 @@ def combine(rows: jax.Array, weights: jax.Array) -> jax.Array:
     return total
 
 
-def measure(layers: Layers, index: int, arms: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """``a^T P a`` and ``<a, theta>`` of each arm in the layer at ``index`` (layer ``index + 1``): two ``[N]``."""
-    return quadratic(arms, layers.scaled_inv[index]), inner(arms, layers.theta_hat[index])
+def measure(layers: Layers, arms: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
+    """``a^T P a`` and ``<a, theta>`` of each arm: two ``[N]`` for each layer."""
+
+    def in_layer(scaled_inv: jax.Array, theta_hat: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return quadratic(arms, scaled_inv), inner(arms, theta_hat)
+
+    if on_accelerator():  # which might store the layers one by one
+        return list(zip(*kept(jax.vmap(in_layer)(layers.scaled_inv, layers.theta_hat)), strict=True))
+    return [in_layer(layers.scaled_inv[i], layers.theta_hat[i]) for i in range(layers.loss.shape[0])]
 
 
 def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Any) -> tuple[Layers, Learned]:
@@ -220,13 +227,26 @@ def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Any
 def observe(layers: Layers, layer: jax.Array, x: jax.Array, reward: jax.Array, lam: Any) -> tuple[Layers, Learned]:
     """Layer ``layer`` (1-based; 0 for none) of the stack learns from ``(x, reward)``."""
     learns = is_layer(layers.loss.shape[0], layer)
-    q = jnp.where(learns, scales_like(learns, layers.loss.dtype), 0)
+    q = _scale_where(learns, layers.loss)
     # P x of every layer and then the one that counts: to select an inverse first takes longer.
     directions = jnp.sum(layers.scaled_inv * x[None, :, None], axis=1)
-    preds = jnp.sum(layers.theta_hat * x[None], axis=1)
-    direction = jnp.sum(jnp.where(learns[:, None], directions, 0), axis=0)
-    pred = jnp.sum(jnp.where(learns, preds, 0), axis=0)
-    return _learn(layers, q, direction, pred, x, reward, lam)
+    # An accelerator compares again, rather than store for one kernel what another has computed.
+    counts = _numbers(learns.shape[0], layer) == layer[None] if on_accelerator() else learns
+    direction = jnp.sum(jnp.where(counts[:, None], directions, 0), axis=0)
+    return _learn(layers, q, direction, _predicted(layers.theta_hat, x, learns), x, reward, lam)
+
+
+@written_out
+def _scale_where(learns: jax.Array, loss: jax.Array) -> jax.Array:
+    """``4^-l`` of the layer that learns, 0 for all others."""
+    return jnp.where(learns, scales_like(learns, loss.dtype), 0)
+
+
+@written_out
+def _predicted(theta_hat: jax.Array, x: jax.Array, learns: jax.Array) -> jax.Array:
+    """``<theta, x>`` in the layer that learns."""
+    preds = jnp.sum(theta_hat * x[None], axis=1)
+    return jnp.sum(jnp.where(learns, preds, 0), axis=0)
 
 
 def _learn(
@@ -238,36 +258,58 @@ def _learn(
     reward: jax.Array,
     lam: Any,
 ) -> tuple[Layers, Learned]:
+    direction = kept(direction)
+    gain, step, moved, numbers, learned = _weigh(layers._replace(scaled_inv=None), q, direction, pred, x, reward, lam)
+    if on_accelerator():
+        moved = _moved(layers.theta_hat, step, direction)  # again, as one array
+    # All layers move in the same direction, all but one by nothing: every entry is read and written once.
+    scaled_inv = layers.scaled_inv - gain[:, None, None] * outer(direction)[None]
+    return Layers(scaled_inv, moved, *numbers), learned._replace(direction=direction)
+
+
+def _moved(theta_hat: jax.Array, step: jax.Array, direction: jax.Array) -> jax.Array:
+    return theta_hat + step[:, None] * direction[None]
+
+
+@written_out
+def _weigh(
+    layers: Any, q: jax.Array, direction: jax.Array, pred: jax.Array, x: jax.Array, reward: jax.Array, lam: Any
+) -> tuple[jax.Array, jax.Array, jax.Array, tuple[jax.Array, jax.Array, jax.Array], Learned]:
+    """All that an observation changes but the inverse: gain and step, estimates, loss, weight sum and count."""
     width2 = jnp.sum(direction * x, axis=0)
     error = reward - pred
     # Both end in a quotient: XLA computes an expensive operation once, but redoes a cheap one in each use.
     scaled_norm = jnp.where((width2 > 0)[None], (1 + q) * width2[None], jnp.inf)
     gain = q / scaled_norm
     step = q * error[None] / scaled_norm
-
-    # All layers move in the same direction, all but one by nothing: every entry is read and written once.
-    new = Layers(
-        scaled_inv=layers.scaled_inv - gain[:, None, None] * outer(direction)[None],
-        theta_hat=layers.theta_hat + step[:, None] * direction[None],
-        loss=layers.loss + q * step * error[None],
-        weight_sum=layers.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s
-        count=layers.count + (q > 0).astype(jnp.int32),
-    )
+    loss = layers.loss + q * step * error[None]
+    weight_sum = layers.weight_sum + q * (1 + q) * gain  # w^2 = q^2 / s
+    count = layers.count + (q > 0).astype(jnp.int32)
+    moved = _moved(layers.theta_hat, step, direction)
     lam = lam[None] if jnp.ndim(lam) else lam
-    variance_sum = jnp.maximum(new.loss - q * lam * jnp.sum(new.theta_hat * new.theta_hat, axis=1), 0)
+    variance_sum = jnp.maximum(loss - q * lam * jnp.sum(moved * moved, axis=1), 0)
 
     def of_learner(values: jax.Array) -> jax.Array:
         return jnp.sum(jnp.where(q > 0, values, 0), axis=0, dtype=values.dtype)
 
-    sums = (of_learner(v) for v in (variance_sum, new.weight_sum, new.count))
-    return new, Learned(direction, of_learner(gain), of_learner(step), error, width2, of_learner(q), *sums)
+    sums = (of_learner(v) for v in (variance_sum, weight_sum, count))
+    learned = Learned(direction, of_learner(gain), of_learner(step), error, width2, of_learner(q), *sums)
+    return gain, step, moved, (loss, weight_sum, count), learned
 
 
+@written_out
 def is_layer(capacity: int, layer: jax.Array) -> jax.Array:
     """Which of the layers 1..capacity is ``layer []``: bool ``[capacity]``."""
-    number = np.arange(1, capacity + 1, dtype=np.int32).reshape(capacity, *(1,) * layer.ndim)
+    is_one = _numbers(capacity, layer) == layer[None]
+    if on_accelerator():
+        return is_one
     # A quotient between the comparison and its uses: XLA then computes the mask, and what led to it, once.
-    return 1 / jnp.where(number == layer[None], np.float32(1), np.float32(np.inf)) > 0
+    return 1 / jnp.where(is_one, np.float32(1), np.float32(np.inf)) > 0
+
+
+def _numbers(capacity: int, layer: jax.Array) -> np.ndarray[Any, Any]:
+    """1..capacity on an axis before those of ``layer``."""
+    return np.arange(1, capacity + 1, dtype=np.int32).reshape(capacity, *(1,) * layer.ndim)
 
 
 def scales_like(mask: jax.Array, dtype: Any) -> np.ndarray[Any, Any]:

@@ -29,6 +29,16 @@ def advance(each: seeds.Each, recorders: tuple[Any, ...], carry: Any, round: jax
     return each(functools.partial(_round, recorders), carry, shared=(round,))
 
 
+def settle(each: seeds.Each, carry: Any) -> Any:
+    """Let an algorithm finish what it left for the next round, where it has a ``settled(state) -> state``."""
+    return each(_settle, carry)
+
+
+def _settle(algorithm: Any, environment: Any, fixed: seeds.Seed, carry: seeds.Carry) -> seeds.Carry:
+    algorithm = _specialise(algorithm, environment, fixed.instance)
+    return carry._replace(state=algorithm.settled(carry.state)) if hasattr(algorithm, "settled") else carry
+
+
 def _round(
     recorders: tuple[Any, ...],
     algorithm: Any,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import checks, episodes, random, records, rounds, seeds
+from jaxvar.batching import on_accelerator, scan_numbers
 from jaxvar.environments.interface import MdpInstance
 from jaxvar.sweep import grid_of
 
@@ -183,6 +184,11 @@ def advance(
     return rounds.advance(each, recorders, carry, round)
 
 
+def settle(each: seeds.Each, environment: Any, carry: Any) -> Any:
+    """What is carried, in the form in which any device goes on from it."""
+    return carry if is_episodic(environment) else rounds.settle(each, carry)
+
+
 def _alone(algorithm: Any, environment: Any, fixed: seeds.Seed) -> seeds.Each:
     def each(function: Any, *carried: Any, shared: tuple[Any, ...] = ()) -> Any:
         return function(algorithm, environment, fixed, *carried, *shared)
@@ -233,6 +239,8 @@ def play_on(
       first: the first of them.
       slot: how many of ``rounds`` come before ``first``.
     """
+    if on_accelerator():
+        return _play_in_few_kernels(step, reading, carry, store, rounds, num_rounds, first)
     due = jnp.append(jnp.asarray(rounds, jnp.int32), 0)
 
     def body(loop: tuple[Any, Any, jax.Array, jax.Array]) -> tuple[Any, Any, jax.Array, jax.Array]:
@@ -248,6 +256,36 @@ def play_on(
         end = jnp.int32(first) + num_rounds
         carry, store, _, _ = jax.lax.while_loop(lambda loop: loop[3] < end, body, start)
     return carry, store
+
+
+def _play_in_few_kernels(
+    step: Any, reading: Any, carry: Any, store: dict[str, jax.Array], rounds: Any, num_rounds: int, first: Any
+) -> tuple[Any, dict[str, jax.Array]]:
+    """:func:`play_on` for an accelerator, where whatever a round changes may be a kernel of its own.
+
+    So round and slot are looked up, the scan's own counter being all that is counted, and readings of one shape share a
+    store, which is one write.
+    """
+    numbers = first + jnp.arange(num_rounds, dtype=jnp.int32)
+    slots = jnp.searchsorted(jnp.asarray(rounds, jnp.int32), numbers).astype(jnp.int32)
+    groups: dict[Any, list[str]] = {}
+    for name, x in store.items():
+        groups.setdefault((x.shape, x.dtype), []).append(name)
+    names = list(groups.values())
+
+    def stacked(values: dict[str, jax.Array], axis: int) -> list[jax.Array]:
+        return [jnp.stack([values[name] for name in group], axis) for group in names]
+
+    def body(carry: Any, stores: Any, now: tuple[jax.Array, jax.Array]) -> tuple[Any, Any, None]:
+        round, slot = now
+        carry = step(carry, round)
+        new = stacked(reading(carry), 0)
+        stores = [jax.lax.dynamic_update_index_in_dim(s, x, slot, 0) for s, x in zip(stores, new, strict=True)]
+        return carry, stores, None
+
+    carry, stores, _ = scan_numbers(body, carry, stacked(store, 1), (numbers, slots), carry.status.ndim)
+    filled = {name: s[:, i] for s, group in zip(stores, names, strict=True) for i, name in enumerate(group)}
+    return carry, filled
 
 
 def check_call(algorithm: Any, environment: Any, key: Any, num_rounds: Any, num_episodes: Any, recorders: Any) -> int:

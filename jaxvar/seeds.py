@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvar import random
-from jaxvar.batching import seeds_last
+from jaxvar.batching import kept, seeds_last
 
 STREAMS = ("instance", "contexts", "noise", "algorithm")
 
@@ -75,13 +75,11 @@ def finish_round(
     carry: Carry, fixed: Seed, state: Any, memories: tuple[Any, ...], bits: jax.Array, round: jax.Array
 ) -> Carry:
     """What is carried out of ``round``, in which the status ``bits`` came up."""
-    return Carry(
-        state=state,
-        keys=_round_keys(fixed.streams, round + 1),
-        memories=memories,
-        status=carry.status | bits,
-        status_round=jnp.where((carry.status_round == 0) & (bits != 0), round, carry.status_round),
-    )
+    status = carry.status | bits
+    status_round = jnp.where((carry.status_round == 0) & (bits != 0), round, carry.status_round)
+    # Keys of the next round come after all that draws from this round's: an accelerator then writes over them.
+    streams, status = kept((fixed.streams, status))
+    return Carry(state, _round_keys(streams, round + 1), memories, status, status_round)
 
 
 @seeds_last

@@ -23,6 +23,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxvar import blocks, checks, random, runner, status
+from jaxvar.batching import form_for, on_accelerator
 from jaxvar.pytrees import float_dtype
 from jaxvar.records import record_rounds
 from jaxvar.result import SimulationResult
@@ -83,6 +84,7 @@ def simulate(
     if not devices:
         raise ValueError("devices must name at least one device, got none")
     mesh = Mesh(np.array(devices), ("runs",))
+    accelerator = on_accelerator(devices[0].platform)
 
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
     total = math.prod(settings) * num_seeds
@@ -106,8 +108,9 @@ def simulate(
             tuple(blocks.closed(r) for r in record),
             num_rounds=num,
             kinds=(type(base_algorithm), type(base_environment)),
-            block=(block, 1) if devices[0].platform == "cpu" else (block,),
+            block=(block,) if accelerator else (block, 1),
             mesh=mesh,
+            accelerator=accelerator,
         )
         return multihost_utils.process_allgather(out, tiled=True) if mesh.is_multi_process else jax.device_get(out)
 
@@ -140,7 +143,7 @@ def simulate(
     )
 
 
-@functools.partial(jax.jit, static_argnames=("num_rounds", "kinds", "block", "mesh"))
+@functools.partial(jax.jit, static_argnames=("num_rounds", "kinds", "block", "mesh", "accelerator"))
 def _program(
     algorithm: Any,
     algorithm_values: dict[int, jax.Array],
@@ -155,6 +158,7 @@ def _program(
     kinds: tuple[type, type],  # JAX may take two registered dataclasses for one where their fields agree
     block: tuple[int, ...],
     mesh: Mesh,
+    accelerator: bool,
 ) -> dict[str, jax.Array]:
     """Play the runs ``ids``; every output has a leading axis [chunk]."""
     record = tuple(blocks.opened(r) for r in record)
@@ -177,13 +181,15 @@ def _program(
         return {name: blocks.runs_first(x, block) for name, x in out.items()}
 
     here, everywhere = PartitionSpec("runs"), PartitionSpec()
-    return jax.shard_map(
+    play_all = jax.shard_map(
         play_share,
         mesh=mesh,
         in_specs=(*(everywhere,) * 5, PartitionSpec(None, "runs"), everywhere),
         out_specs=here,
         check_vma=False,
-    )(algorithm, algorithm_values, environment, environment_values, words, ids, rounds)
+    )
+    with form_for(accelerator):
+        return play_all(algorithm, algorithm_values, environment, environment_values, words, ids, rounds)
 
 
 def _check_same_everywhere(numbers: Any, mesh: Mesh) -> None:
@@ -216,7 +222,7 @@ def widest_block() -> int:
 
 def sizes(total: int, num_rounds: int, chunk: Any, devices: list[jax.Device], largest_block: int) -> tuple[int, int]:
     """Runs per block and per chunk, which is chosen where it is None."""
-    on_cpu = devices[0].platform == "cpu"
+    on_cpu = not on_accelerator(devices[0].platform)
     while largest_block > 1 and len(devices) * largest_block >= 2 * total:
         largest_block //= 2  # few runs: do not fill their blocks up with runs that nobody asked for
     if chunk is None:

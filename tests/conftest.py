@@ -2,6 +2,22 @@
 
 import jax
 
+from jaxvar.batching import form_for
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--form",
+        choices=("cpu", "accelerator"),
+        help="trace everything in the form for a CPU or for an accelerator, on whatever device the tests run",
+    )
+
+
+def pytest_configure(config):
+    chosen = config.getoption("--form")
+    if chosen is not None:
+        form_for(chosen == "accelerator").__enter__()

@@ -6,6 +6,7 @@ over all layers, and the pulled arm is learned from in the lowest layer where it
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import chex
@@ -18,9 +19,10 @@ from jaxvar import constants as presets
 from jaxvar import ties as tie_rules
 from jaxvar.algorithms import layered
 from jaxvar.algorithms.interface import Choice, Side
-from jaxvar.batching import seeds_last
+from jaxvar.batching import kept, seeds_last
 from jaxvar.claims import Claim
 from jaxvar.pytrees import leaf, pytree
+from jaxvar.written_out import written_out
 
 CLAIM = Claim(
     name="AVE-UCB",
@@ -89,8 +91,21 @@ def ave_ucb(
 
 @seeds_last
 def _select(self: AveUcb, state: layered.LayeredState, arms: jax.Array, words: jax.Array) -> Choice:
-    q = ridge.scales(self.capacity, self.dtype)
     norm2 = jnp.sum(arms * arms, axis=1)
+    numbers = dataclasses.replace(self, fixed_arms=None)
+    return kept(_choose(numbers, state.beta_hat, _views(state, arms), norm2, words))
+
+
+@written_out
+def _choose(
+    self: AveUcb,
+    beta_hat: jax.Array,
+    views: list[tuple[jax.Array, jax.Array]],
+    norm2: jax.Array,
+    words: jax.Array,
+) -> Choice:
+    """From ``sqrt(a^T P a)`` and ``<a, theta>`` of all arms, two ``[N]`` for each layer, and their ``|a|^2 [N]``."""
+    q = ridge.scales(self.capacity, self.dtype)
     num_layers = self.num_layers
     # Layers that are not stored have learned nothing; their common index counts where there are any.
     index = self.constants.initial_coef[None] * jnp.sqrt(norm2)
@@ -98,9 +113,8 @@ def _select(self: AveUcb, state: layered.LayeredState, arms: jax.Array, words: j
     if self.cap is not None:
         index = jnp.minimum(index, self.cap[None])
     scaled_widths = []
-    for i in range(self.capacity):
-        scaled_width, pred = _view(state, i, arms)  # 2^-l |a| in the norm of Sigma^-1
-        upper = pred + (state.beta_hat[i] / np.sqrt(q[i]))[None] * scaled_width
+    for i, (scaled_width, pred) in enumerate(views):  # 2^-l |a| in the norm of Sigma^-1
+        upper = pred + (beta_hat[i] / np.sqrt(q[i]))[None] * scaled_width
         index = jnp.minimum(index, jnp.where((i < num_layers)[None], upper, jnp.inf))
         scaled_widths.append(scaled_width)
     allowed = jnp.ones(index.shape, bool)
@@ -119,9 +133,8 @@ def _select(self: AveUcb, state: layered.LayeredState, arms: jax.Array, words: j
     return Choice(action, layer, weight, lost.astype(jnp.int32))
 
 
-def _view(state: layered.LayeredState, index: int, arms: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """``sqrt(a^T P a)`` and ``<a, theta_hat>`` of every arm in layer ``index + 1``."""
+def _views(state: layered.LayeredState, arms: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
+    """``sqrt(a^T P a)`` and ``<a, theta_hat>`` of every arm, two ``[N]`` for each layer."""
     if state.cache is None:
-        scaled_width2, pred = ridge.measure(state.layers, index, arms)
-        return jnp.sqrt(scaled_width2), pred
-    return state.cache.scaled_width[index], state.cache.pred[index]
+        return [(jnp.sqrt(scaled_width2), pred) for scaled_width2, pred in ridge.measure(state.layers, arms)]
+    return [(state.cache.scaled_width[i], state.cache.pred[i]) for i in range(state.cache.pred.shape[0])]

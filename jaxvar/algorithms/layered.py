@@ -17,6 +17,7 @@ from jaxvar.algorithms.interface import Choice, Confidence, Side
 from jaxvar.batching import seeds_last
 from jaxvar.pytrees import float_dtype, leaf, pytree, static
 from jaxvar.radius import initial_radius, radius
+from jaxvar.written_out import written_out
 
 MAX_LAYERS = 200  # 4^-200 is still a float64; no horizon asks for more
 
@@ -101,14 +102,21 @@ def _update(
     self: LayeredAlgorithm, state: LayeredState, choice: Choice, x: jax.Array, reward: jax.Array
 ) -> LayeredState:
     layers, learned = ridge.observe(state.layers, choice.layer, x, reward, 1)
-    beta = refreshed_radius(self, learned, state.round + 1)
     return LayeredState(
         layers=layers,
-        beta_hat=jnp.where(ridge.is_layer(self.capacity, choice.layer), beta[None], state.beta_hat),
+        beta_hat=_refreshed_radii(self, state.beta_hat, learned._replace(direction=None), choice.layer, state.round + 1),
         round=state.round + 1,
         status=state.status | choice.status | failure(learned),
         cache=None if state.cache is None else ridge.move_cache(state.cache, choice.layer, learned, self.fixed_arms),
     )
+
+
+@written_out
+def _refreshed_radii(
+    self: LayeredAlgorithm, beta_hat: jax.Array, learned: Any, layer: jax.Array, round: jax.Array
+) -> jax.Array:
+    beta = refreshed_radius(self, learned, round)
+    return jnp.where(ridge.is_layer(self.capacity, layer), beta[None], beta_hat)
 
 
 def refreshed_radius(self: LayeredAlgorithm, learned: ridge.Learned, round: jax.Array) -> jax.Array:
@@ -129,11 +137,11 @@ def failure(learned: ridge.Learned) -> jax.Array:
     return jnp.where(learned.scale > 0, bits, 0).astype(jnp.int32)
 
 
-def view(state: LayeredState, index: int, arms: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """``a^T P a`` and ``<a, theta_hat>`` of every arm in layer ``index + 1``, from the cache where there is one."""
-    if state.cache is None:
-        return ridge.measure(state.layers, index, arms)
-    return state.cache.scaled_width2[index], state.cache.pred[index]
+def views(state: LayeredState, arms: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
+    """``a^T P a`` and ``<a, theta_hat>`` of every arm, two ``[N]`` for each layer; from the cache where there is one."""
+    if state.cache is not None:
+        return [(state.cache.scaled_width2[i], state.cache.pred[i]) for i in range(state.cache.pred.shape[0])]
+    return ridge.measure(state.layers, arms)
 
 
 def parameters(

@@ -100,8 +100,7 @@ def _select(self: LinVdts, state: layered.LayeredState, arms: jax.Array, words: 
     layer, scale, beta = jnp.zeros(one, jnp.int32), jnp.ones(one, self.dtype), jnp.zeros(one, self.dtype)
     width2 = pred = jnp.zeros((arms.shape[0], *one), self.dtype)
     scaled_inv = jnp.eye(self.dim, dtype=self.dtype).reshape(self.dim, self.dim, *one)
-    for i in range(self.capacity):
-        scaled_width2, estimate = layered.view(state, i, arms)
+    for i, (scaled_width2, estimate) in enumerate(layered.views(state, arms)):
         largest = jnp.max(jnp.where(active, scaled_width2, 0), axis=0)
         if i == 0:
             finite = jnp.isfinite(largest)  # every arm is active here

@@ -12,9 +12,10 @@ import jax.numpy as jnp
 from jaxvar import checks, random, ridge, status
 from jaxvar import ties as tie_rules
 from jaxvar.algorithms.interface import Choice, Confidence, Side
-from jaxvar.batching import seeds_last
+from jaxvar.batching import kept, seeds_last
 from jaxvar.claims import Claim
 from jaxvar.pytrees import float_dtype, leaf, pytree, static
+from jaxvar.written_out import written_out
 
 CLAIM = Claim(
     name="OFUL",
@@ -177,6 +178,11 @@ def _select(self: Oful, state: OfulState, arms: jax.Array, words: jax.Array) -> 
     else:
         width2, pred = state.width2, state.pred
     upper = pred + _radius(self, state)[None] * jnp.sqrt(width2)
+    return kept(_choose(dataclasses.replace(self, fixed_arms=None), upper, words))
+
+
+@written_out
+def _choose(self: Oful, upper: jax.Array, words: jax.Array) -> Choice:
     candidates = tie_rules.best(upper, jnp.ones(upper.shape, bool), self.tie_tolerance)
     action = tie_rules.pick(candidates, words, self.ties)
     lost = jnp.where(jnp.isfinite(jnp.max(upper, axis=0)), 0, status.NONFINITE).astype(jnp.int32)

@@ -18,9 +18,10 @@ from jaxvar import constants as presets
 from jaxvar import ties as tie_rules
 from jaxvar.algorithms import layered
 from jaxvar.algorithms.interface import Choice, Side
-from jaxvar.batching import seeds_last
+from jaxvar.batching import kept, seeds_last
 from jaxvar.claims import Claim
 from jaxvar.pytrees import pytree, static
+from jaxvar.written_out import written_out
 
 CLAIM = Claim(
     name="SAVE",
@@ -100,17 +101,23 @@ def save(
 
 @seeds_last
 def _select(self: Save, state: layered.LayeredState, arms: jax.Array, words: jax.Array) -> Choice:
+    return kept(_choose(self, state.beta_hat, layered.views(state, arms), words))
+
+
+@written_out
+def _choose(self: Save, beta_hat: jax.Array, views: list[tuple[jax.Array, jax.Array]], words: jax.Array) -> Choice:
+    """From ``a^T P a`` and ``<a, theta>`` of all arms, two ``[N]`` for each layer."""
+    num_arms = views[0][0].shape[0]
     alpha = self.alpha
     q = ridge.scales(self.capacity, self.dtype)
     one = (1,) * (words.ndim - 1)  # trailing axes of the batch
 
-    active = jnp.ones((arms.shape[0], *one), bool)
+    active = jnp.ones((num_arms, *one), bool)
     stopped = jnp.zeros(one, bool)
     # The layer in which the round ends, as seen from outside the loop.
     layer, scale, beta = jnp.zeros(one, jnp.int32), jnp.ones(one, self.dtype), jnp.zeros(one, self.dtype)
-    width2 = pred = jnp.zeros((arms.shape[0], *one), self.dtype)
-    for i in range(self.capacity):
-        scaled_width2, estimate = layered.view(state, i, arms)
+    width2 = pred = jnp.zeros((num_arms, *one), self.dtype)
+    for i, (scaled_width2, estimate) in enumerate(views):
         largest = jnp.max(jnp.where(active, scaled_width2, 0), axis=0)
         if i == 0:
             finite = jnp.isfinite(largest)  # every arm is active here
@@ -121,13 +128,13 @@ def _select(self: Save, state: layered.LayeredState, arms: jax.Array, words: jax
         width2 = jnp.where(ends[None], scaled_width2 / q[i], width2)
         pred = jnp.where(ends[None], estimate, pred)
         scale = jnp.where(ends, q[i], scale)
-        beta = jnp.where(ends, state.beta_hat[i], beta)
+        beta = jnp.where(ends, beta_hat[i], beta)
         layer = jnp.where(ends & explores, i + 1, layer)
         stopped = stopped | ends
 
         # Line 12: keep what may still be the best.
         best = jnp.max(jnp.where(active, estimate, -jnp.inf), axis=0)
-        keep = estimate >= (best - 2 * np.sqrt(q[i]) * state.beta_hat[i])[None]
+        keep = estimate >= (best - 2 * np.sqrt(q[i]) * beta_hat[i])[None]
         active = active & (keep | stopped[None])
 
     lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE)

@@ -23,6 +23,7 @@ from jaxvar.batching import seeds_last
 from jaxvar.claims import Claim
 from jaxvar.pytrees import float_dtype, leaf, pytree, static
 from jaxvar.radius import radius
+from jaxvar.written_out import written_out
 
 CLAIM = Claim(
     name="UCRL-AVE",
@@ -199,7 +200,12 @@ def _radii(self: UcrlAve, state: UcrlAveState) -> jax.Array:
 
 
 def _radius_list(self: UcrlAve, state: UcrlAveState) -> list[jax.Array]:
-    layers, logs = state.layers, _logs(self, state.steps)
+    return _radii_of(self, state.layers._replace(scaled_inv=None), state.steps)
+
+
+@written_out
+def _radii_of(self: UcrlAve, layers: Any, steps: jax.Array) -> list[jax.Array]:
+    logs = _logs(self, steps)
     variance_sum = ridge.empirical_variance(layers, jnp.asarray(self.lam)[None])
     num = layers.count.astype(self.dtype)
     return [

@@ -20,6 +20,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxvar import blocks, runner
+from jaxvar.batching import form_for, on_accelerator
 from jaxvar.pytrees import float_dtype
 from jaxvar.simulate import widest_block
 
@@ -159,19 +160,22 @@ def _stretch(
             now = _chosen(first == 1, fresh, before, len(block))
             slot = jnp.sum(rounds < first, dtype=jnp.int32)
             count = num_rounds if length is None else length
-            return _plain(Held(*runner.play_on(runs.step, runs.read, *now, rounds, count, first, slot)), len(block))
+            carry, store = runner.play_on(runs.step, runs.read, *now, rounds, count, first, slot)
+            return _plain(Held(runs.settle(carry), store), len(block))
 
         before = jax.tree.map(lambda x: blocks.runs_last(x, block), held)
         after = jax.lax.map(play_block, (seeds.reshape(-1, *block), before))
         return jax.tree.map(lambda x: blocks.runs_first(x, block), after)
 
-    return jax.shard_map(
+    play_all = jax.shard_map(
         play_share,
         mesh=mesh,
         in_specs=(*(_EVERYWHERE,) * 4, _RUNS, _EVERYWHERE, _EVERYWHERE, _RUNS),
         out_specs=_RUNS,
         check_vma=False,
-    )(algorithm, environment, words, rounds, seeds, first, num_rounds, held)
+    )
+    with form_for(length is not None):
+        return play_all(algorithm, environment, words, rounds, seeds, first, num_rounds, held)
 
 
 def _is_key(x: Any) -> bool:
@@ -206,4 +210,4 @@ def block_shape(chunk: int, mesh: Mesh) -> tuple[int, ...]:
 
 
 def _on_cpu(mesh: Mesh) -> bool:
-    return mesh.devices.flat[0].platform == "cpu"
+    return not on_accelerator(mesh.devices.flat[0].platform)
