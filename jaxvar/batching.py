@@ -131,15 +131,15 @@ def once(values: jax.Array) -> jax.Array:
 
 
 def kept(values: Any) -> Any:
-    """``values``, stored on an accelerator: what follows reads them, instead of computing them in each of its kernels."""
+    """``values``, stored on an accelerator: what follows reads them, and does not compute them again."""
     return jax.lax.optimization_barrier(values) if on_accelerator() else values
 
 
 def scan_numbers(body: Any, carry: Any, rest: Any, xs: Any, num_axes: int) -> tuple[Any, Any, Any]:
     """``jax.lax.scan`` of ``body(carry, rest, x) -> carry, rest, y``, with ``num_axes`` axes of seeds in ``carry``.
 
-    On an accelerator its short arrays are carried as rows, each an array over seeds: all numbers of a seed then have one
-    shape, in which they can share a kernel and be written in place.
+    On an accelerator its short arrays are carried as rows, each an array over seeds: all numbers of a seed then have
+    one shape, in which they can share a kernel and be written in place.
     """
 
     def apart(x: jax.Array) -> Any:

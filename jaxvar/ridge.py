@@ -259,7 +259,8 @@ def _learn(
     lam: Any,
 ) -> tuple[Layers, Learned]:
     direction = kept(direction)
-    gain, step, moved, numbers, learned = _weigh(layers._replace(scaled_inv=None), q, direction, pred, x, reward, lam)
+    numbers_only: Any = layers._replace(scaled_inv=None)  # type: ignore[arg-type]  # not looked at there
+    gain, step, moved, numbers, learned = _weigh(numbers_only, q, direction, pred, x, reward, lam)
     if on_accelerator():
         moved = _moved(layers.theta_hat, step, direction)  # again, as one array
     # All layers move in the same direction, all but one by nothing: every entry is read and written once.

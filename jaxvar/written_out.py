@@ -116,7 +116,7 @@ def _apply(equation: Any, values: list[Entries]) -> list[Entries]:
     if name in _CALLS:
         inner = params[_CALLS[name]]
         return _evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), values)
-    first = values[0] if values else None
+    first: Any = values[0] if values else None
     if name == "optimization_barrier":  # where such a function ends is for its caller to say
         return values
     if name in _BY_ENTRY:

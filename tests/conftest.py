@@ -1,5 +1,7 @@
 """Settings of every test: float64, and no silent change of rank or of type."""
 
+import contextlib
+
 import jax
 
 from jaxvar.batching import form_for
@@ -20,4 +22,6 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     chosen = config.getoption("--form")
     if chosen is not None:
-        form_for(chosen == "accelerator").__enter__()
+        form = contextlib.ExitStack()
+        form.enter_context(form_for(chosen == "accelerator"))
+        config.add_cleanup(form.close)

@@ -102,9 +102,10 @@ def _update(
     self: LayeredAlgorithm, state: LayeredState, choice: Choice, x: jax.Array, reward: jax.Array
 ) -> LayeredState:
     layers, learned = ridge.observe(state.layers, choice.layer, x, reward, 1)
+    numbers_only: Any = learned._replace(direction=None)  # type: ignore[arg-type]  # not looked at there
     return LayeredState(
         layers=layers,
-        beta_hat=_refreshed_radii(self, state.beta_hat, learned._replace(direction=None), choice.layer, state.round + 1),
+        beta_hat=_refreshed_radii(self, state.beta_hat, numbers_only, choice.layer, state.round + 1),
         round=state.round + 1,
         status=state.status | choice.status | failure(learned),
         cache=None if state.cache is None else ridge.move_cache(state.cache, choice.layer, learned, self.fixed_arms),
@@ -138,7 +139,7 @@ def failure(learned: ridge.Learned) -> jax.Array:
 
 
 def views(state: LayeredState, arms: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
-    """``a^T P a`` and ``<a, theta_hat>`` of every arm, two ``[N]`` for each layer; from the cache where there is one."""
+    """``a^T P a`` and ``<a, theta_hat>`` of all arms, two ``[N]`` for each layer; from the cache where there is one."""
     if state.cache is not None:
         return [(state.cache.scaled_width2[i], state.cache.pred[i]) for i in range(state.cache.pred.shape[0])]
     return ridge.measure(state.layers, arms)

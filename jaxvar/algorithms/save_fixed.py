@@ -149,7 +149,8 @@ def _next_layer(self: Save, number: jax.Array, active: jax.Array, norm2: jax.Arr
 
 @seeds_last
 def _select(self: FixedSave, state: FixedSaveState, words: jax.Array) -> FixedChoice:
-    return kept(_choose(self.save, state._replace(layer=None), words))
+    without_matrix: Any = state._replace(layer=None)  # type: ignore[arg-type]
+    return kept(_choose(self.save, without_matrix, words))
 
 
 @written_out

@@ -200,7 +200,8 @@ def _radii(self: UcrlAve, state: UcrlAveState) -> jax.Array:
 
 
 def _radius_list(self: UcrlAve, state: UcrlAveState) -> list[jax.Array]:
-    return _radii_of(self, state.layers._replace(scaled_inv=None), state.steps)
+    numbers_only: Any = state.layers._replace(scaled_inv=None)  # type: ignore[arg-type]  # not looked at there
+    return _radii_of(self, numbers_only, state.steps)
 
 
 @written_out
