@@ -262,7 +262,7 @@ def test_digits_follow_the_uncertainty():
     assert around(1234.567, 12.3) == "1,235 ± 12"
     assert around(1234.567, 123.4) == "1,235 ± 123"
     assert around(-0.012345, 0.00123) == "−0.0123 ± 0.0012"
-    assert around(5.0, 0.0) == "5.000 ± 0.000"
+    assert around(5.0, 0.0) == "5.00 ± 0.00"  # three digits of the value where nothing is uncertain
     assert plain(-0.001, 1) == "0.0" and plain(999_999.5) == "1,000,000"
     assert between(-0.5, 1234.56, 1) == "[−0.5, 1,234.6]"
     assert [short(v) for v in (12.0, 1234.0, 2.5e6, 3e9)] == ["12", "1.23 k", "2.5 M", "3 G"]

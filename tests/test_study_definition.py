@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 
 import jaxvar as jv
-from experiments.headline import study as headline
 from jaxvar import random, runner
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.study import names, support
@@ -709,22 +708,27 @@ def test_support_of_every_algorithm(name):
     _check_support(name)
 
 
-def test_headline_is_the_headline_experiment():
-    """The same objects, to the last bit, and Weighted OFUL+ beside them."""
-    named = dataclasses.replace(jv.read_study("headline"), rounds=300)
-    default = headline.Headline()
-    assert (jv.read_study("headline").seeds, jv.read_study("headline").rounds) == (default.seeds, default.rounds)
-    assert np.array_equal(named.recorded, jv.log_spaced(300, 60)) and named.key == headline.ROOT_KEY
-    found = cells(named)
-    expected = headline.algorithms(300) | {
-        "Weighted OFUL+ (theorem)": jv.weighted_oful_plus(headline.DIM, 300, noise_bound=1.0, delta=headline.DELTA)
+def test_headline_has_the_objects_one_would_write_by_hand():
+    """Fails if the study that README and figures stand on plays other algorithms, constants or noise than it says."""
+    study = dataclasses.replace(jv.read_study("headline"), rounds=300)
+    assert np.array_equal(study.recorded, jv.log_spaced(300, 60)) and study.key == 0
+    told = {"noise_bound": 1.0, "delta": 0.01}
+    practical = jv.constants.practical()
+    expected = {
+        "SAVE (paper constants)": jv.save(5, 300, **told),
+        "SAVE (practical)": jv.save(5, 300, constants=practical, explore="optimistic", **told),
+        "AVE-UCB (practical)": jv.ave_ucb(5, 300, constants=practical, **told),
+        "OFUL (theorem)": jv.oful(5, **told),
+        "Weighted OFUL+ (theorem)": jv.weighted_oful_plus(5, 300, **told),
+        "Greedy": jv.greedy(5),
     }
-    assert {c.algorithm_label for c in found} == expected.keys()
-    assert tuple(dict.fromkeys(c.environment_settings["noise.std"] for c in found)) == headline.NOISE_LEVELS
+    found = cells(study)
+    assert tuple(dict.fromkeys(c.environment_settings["noise.std"] for c in found)) == (0.0, 0.1, 0.3, 1.0)
+    assert len(found) == 4 * len(expected)
     for cell in found:
-        assert same(cell.algorithm, expected[cell.algorithm_label])
         noise = jv.noise.two_point(cell.environment_settings["noise.std"])
-        assert same(cell.environment, jv.linear_bandit(headline.DIM, headline.NUM_ARMS, noise=noise))
+        assert same(cell.algorithm, expected[cell.algorithm_label])
+        assert same(cell.environment, jv.linear_bandit(5, 20, noise=noise))
 
 
 @pytest.mark.parametrize("name", ["headline", "episodes", "quick"])
