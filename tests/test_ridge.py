@@ -204,9 +204,9 @@ def test_cache_equals_fresh_measurements(data: Data, seed: int) -> None:
     """Fails if the cache moves another layer than the one that learned, or with another gain or error."""
     arms = np.random.default_rng(seed).normal(size=(7, data.x.shape[1]))
     layers, cache, _ = learn_all(data, arms)
-    for i in range(CAPACITY):
-        width2, pred = ridge.measure(layers, i, arms)
+    for i, (width2, pred) in enumerate(ridge.measure(layers, arms)):
         np.testing.assert_allclose(cache.scaled_width2[i], width2, rtol=1e-10, atol=1e-13)
+        np.testing.assert_array_equal(cache.scaled_width[i], np.sqrt(cache.scaled_width2[i]))
         np.testing.assert_allclose(cache.pred[i], pred, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(width2, np.einsum("nd,de,ne->n", arms, layers.scaled_inv[i], arms), rtol=1e-10)
         np.testing.assert_allclose(pred, arms @ layers.theta_hat[i], rtol=1e-10, atol=1e-13)

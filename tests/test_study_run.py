@@ -142,6 +142,7 @@ def test_interrupted_and_resumed(whole, tmp_path, monkeypatch, num):
     assert stored(tmp_path / "out", ("shards", "checkpoints")) == stored(whole, ("shards", "checkpoints"))
 
 
+@pytest.mark.slow
 def test_more_layers_are_taken_from_the_start(tmp_path, monkeypatch):
     # One layer is too few: the chunk is played again with more, also where it was interrupted with too few or enough.
     save = jv.Entry("save", options={"constants": "practical", "capacity": 1}, record=["regret", "layer_rounds"])
@@ -325,6 +326,7 @@ def test_parts_of_different_studies_are_not_merged(whole, tmp_path):
         merge([whole, tmp_path / "other"], tmp_path / "merged")
 
 
+@pytest.mark.slow
 def test_a_chunk_that_does_not_fit_is_refused_or_made_smaller(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(plan, "free_memory", lambda mesh: 40_000)
     with pytest.raises(

@@ -10,13 +10,13 @@ from typing import Any
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxvar import cholesky, random, ridge, status
 from jaxvar import constants as presets
 from jaxvar import ties as tie_rules
 from jaxvar.algorithms import layered, posterior
 from jaxvar.algorithms.interface import Choice, Side
+from jaxvar.algorithms.save import descend
 from jaxvar.batching import seeds_last
 from jaxvar.claims import Claim
 from jaxvar.pytrees import pytree
@@ -90,38 +90,10 @@ def lin_vdts(
 
 @seeds_last
 def _select(self: LinVdts, state: layered.LayeredState, arms: jax.Array, words: jax.Array) -> Choice:
-    alpha = self.alpha
-    q = ridge.scales(self.capacity, self.dtype)
-    one = (1,) * (words.ndim - 1)  # trailing axes of the batch
-
-    active = jnp.ones((arms.shape[0], *one), bool)
-    stopped = jnp.zeros(one, bool)
-    # The layer in which the round ends, as seen from outside the loop.
-    layer, scale, beta = jnp.zeros(one, jnp.int32), jnp.ones(one, self.dtype), jnp.zeros(one, self.dtype)
-    width2 = pred = jnp.zeros((arms.shape[0], *one), self.dtype)
-    scaled_inv = jnp.eye(self.dim, dtype=self.dtype).reshape(self.dim, self.dim, *one)
-    for i, (scaled_width2, estimate) in enumerate(layered.views(state, arms)):
-        largest = jnp.max(jnp.where(active, scaled_width2, 0), axis=0)
-        if i == 0:
-            finite = jnp.isfinite(largest)  # every arm is active here
-        certain = largest <= q[i] * alpha**2  # line 7: every active width is at most alpha
-        explores = ~certain & (largest > q[i] ** 2)  # line 13: some active width is above 2^-l
-
-        ends = ~stopped & (certain | explores)
-        width2 = jnp.where(ends[None], scaled_width2 / q[i], width2)
-        pred = jnp.where(ends[None], estimate, pred)
-        scaled_inv = jnp.where(ends[None, None], state.layers.scaled_inv[i], scaled_inv)
-        scale = jnp.where(ends, q[i], scale)
-        beta = jnp.where(ends, state.beta_hat[i], beta)
-        layer = jnp.where(ends & explores, i + 1, layer)
-        stopped = stopped | ends
-
-        # Line 12: keep what may still be the best.
-        best = jnp.max(jnp.where(active, estimate, -jnp.inf), axis=0)
-        keep = estimate >= (best - 2 * np.sqrt(q[i]) * state.beta_hat[i])[None]
-        active = active & (keep | stopped[None])
-
-    lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE)
+    active, width2, pred, beta, scale, number, layer, lost = descend(self, state.beta_hat, layered.views(state, arms))
+    scaled_inv = jnp.eye(self.dim, dtype=self.dtype).reshape(self.dim, self.dim, *(1,) * (words.ndim - 1))
+    for i in range(self.capacity):
+        scaled_inv = jnp.where((number == i + 1)[None, None], state.layers.scaled_inv[i], scaled_inv)
     learns = layer > 0
     z = random.normal(random.bits(words, (self.dim,), stream=posterior.NORMALS), self.dtype)
     turned = cholesky.times(cholesky.factor(scaled_inv), z)  # Sigma^-1 is P / q

@@ -6,7 +6,7 @@ layers are 0-based.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -107,15 +107,35 @@ def _select(self: Save, state: layered.LayeredState, arms: jax.Array, words: jax
 @written_out
 def _choose(self: Save, beta_hat: jax.Array, views: list[tuple[jax.Array, jax.Array]], words: jax.Array) -> Choice:
     """From ``a^T P a`` and ``<a, theta>`` of all arms, two ``[N]`` for each layer."""
-    num_arms = views[0][0].shape[0]
+    end = descend(self, beta_hat, views)
+    return decide(self, end.active, end.width2, end.pred, end.beta, end.scale, end.layer, words, end.lost)
+
+
+class End(NamedTuple):
+    """Where a round ends: what is known in that layer."""
+
+    active: jax.Array  # [N]   bool, the arms that survived all layers before
+    width2: jax.Array  # [N]   squared widths
+    pred: jax.Array  # [N]   estimates
+    beta: jax.Array  # []   the radius
+    scale: jax.Array  # []   4^-l
+    number: jax.Array  # []   int32, l; 0 where it is not stored
+    layer: jax.Array  # []   int32, l where the layer learns, 0 where every width is at most alpha
+    lost: jax.Array  # []   int32, status bits
+
+
+def descend(self: layered.LayeredAlgorithm, beta_hat: jax.Array, views: list[tuple[jax.Array, jax.Array]]) -> End:
+    """Go down the layers, dropping arms, to the one where the round ends (Algorithm 1, lines 5-13)."""
     alpha = self.alpha
     q = ridge.scales(self.capacity, self.dtype)
-    one = (1,) * (words.ndim - 1)  # trailing axes of the batch
+    one = (1,) * (views[0][0].ndim - 1)  # trailing axes of the batch
+    num_arms = views[0][0].shape[0]
 
     active = jnp.ones((num_arms, *one), bool)
     stopped = jnp.zeros(one, bool)
     # The layer in which the round ends, as seen from outside the loop.
-    layer, scale, beta = jnp.zeros(one, jnp.int32), jnp.ones(one, self.dtype), jnp.zeros(one, self.dtype)
+    number = layer = jnp.zeros(one, jnp.int32)
+    scale, beta = jnp.ones(one, self.dtype), jnp.zeros(one, self.dtype)
     width2 = pred = jnp.zeros((num_arms, *one), self.dtype)
     for i, (scaled_width2, estimate) in enumerate(views):
         largest = jnp.max(jnp.where(active, scaled_width2, 0), axis=0)
@@ -129,6 +149,7 @@ def _choose(self: Save, beta_hat: jax.Array, views: list[tuple[jax.Array, jax.Ar
         pred = jnp.where(ends[None], estimate, pred)
         scale = jnp.where(ends, q[i], scale)
         beta = jnp.where(ends, beta_hat[i], beta)
+        number = jnp.where(ends, i + 1, number)
         layer = jnp.where(ends & explores, i + 1, layer)
         stopped = stopped | ends
 
@@ -138,7 +159,7 @@ def _choose(self: Save, beta_hat: jax.Array, views: list[tuple[jax.Array, jax.Ar
         active = active & (keep | stopped[None])
 
     lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE)
-    return decide(self, active, width2, pred, beta, scale, layer, words, lost)
+    return End(active, width2, pred, beta, scale, number, layer, lost)
 
 
 def decide(

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from jaxvar import checks, random, ridge
 from jaxvar import ties as tie_rules
-from jaxvar.algorithms import arm_view, posterior
+from jaxvar.algorithms import arm_view, posterior, weighted_oful_plus
 from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.algorithms.posterior import Posterior
 from jaxvar.batching import seeds_last
@@ -168,21 +168,15 @@ def weighted_lin_ts(
 
 def spread(self: WeightedLinTs, state: WeightedLinTsState) -> jax.Array:
     """``beta_k`` of the coming round k."""
-    k = (state.round + 1).astype(self.dtype)
-    tau = jnp.log(32 * (1 + jnp.maximum(0, jnp.log(self.gamma2 / self.alpha))) * k**2 / self.delta)
-    growth = jnp.log1p(k * self.norm_bound**2 / (self.alpha**2 * self.dim * self.lam))
-    stochastic = 12 * jnp.sqrt(self.dim * growth * tau) + 30 * tau * self.noise_bound / jnp.maximum(
-        self.gamma2, self.alpha
-    )
-    bias = jnp.sqrt(self.lam) * self.theta_bound
-    return jnp.where(state.round == 0, 0, self.beta_scale * stochastic) + bias
+    stochastic = weighted_oful_plus.stochastic_radius(self, state.round, self.lam, self.alpha, self.gamma2)
+    return self.beta_scale * stochastic + jnp.sqrt(self.lam) * self.theta_bound
 
 
 def _weight(self: WeightedLinTs, state: WeightedLinTsState, x: jax.Array, noise_var: jax.Array) -> jax.Array:
     """``1 / sigma_bar`` of an observation of ``x [d]``."""
     width = jnp.sqrt(ridge.quadratic(x[None], state.posterior.regression.sigma_inv)[0])
     told = self.variance_scale * (noise_var if self.variance_bound is None else self.variance_bound)
-    return 1 / jnp.sqrt(jnp.maximum(jnp.maximum(told, self.alpha**2), self.gamma2 * width))
+    return weighted_oful_plus.weight(told, width, self.alpha, self.gamma2)
 
 
 @seeds_last

@@ -47,18 +47,27 @@ class WeightedOfulPlus(ellipsoid.KnownVarianceEllipsoid):
 
     def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
         """``1 / sigma_bar`` with ``sigma_bar^2 = max(sigma^2, alpha^2, gamma^2 width)``."""
-        alpha, gamma2 = self.floors()
-        return 1 / jnp.sqrt(jnp.maximum(jnp.maximum(self.told(noise_var), alpha**2), gamma2 * width))
+        return weight(self.told(noise_var), width, *self.floors())
 
     def radius(self, state: ellipsoid.EllipsoidState) -> jax.Array:
         """``c beta_k + sqrt(lam) B`` in round k; there is no stochastic part in round 1."""
-        alpha, gamma2 = self.floors()
         lam = self.ridge()
-        k = (state.round + 1).astype(self.dtype)
-        tau = jnp.log(32 * (1 + jnp.log(jnp.maximum(gamma2 / alpha, 1))) / self.delta) + 2 * jnp.log(k)
-        growth = jnp.log1p(k * self.norm_bound**2 / (alpha**2 * self.dim * lam))
-        stochastic = 12 * jnp.sqrt(self.dim * growth * tau) + 30 * tau * self.noise_bound / jnp.maximum(gamma2, alpha)
-        return self.beta_scale * jnp.where(state.round > 0, stochastic, 0) + jnp.sqrt(lam) * self.theta_bound
+        stochastic = stochastic_radius(self, state.round, lam, *self.floors())
+        return self.beta_scale * stochastic + jnp.sqrt(lam) * self.theta_bound
+
+
+def weight(told: jax.Array, width: jax.Array, alpha: Any, gamma2: Any) -> jax.Array:
+    """``1 / sigma_bar`` with ``sigma_bar^2 = max(sigma^2, alpha^2, gamma^2 width)``, where sigma^2 is ``told``."""
+    return 1 / jnp.sqrt(jnp.maximum(jnp.maximum(told, alpha**2), gamma2 * width))
+
+
+def stochastic_radius(self: Any, round: jax.Array, lam: Any, alpha: Any, gamma2: Any) -> jax.Array:
+    """``12 sqrt(d log(1 + k A^2 / (alpha^2 d lam)) tau) + 30 R tau / gamma^2`` after k - 1 ``round``s; 0 at first."""
+    k = (round + 1).astype(self.dtype)
+    tau = jnp.log(32 * (1 + jnp.log(jnp.maximum(gamma2 / alpha, 1))) / self.delta) + 2 * jnp.log(k)
+    growth = jnp.log1p(k * self.norm_bound**2 / (alpha**2 * self.dim * lam))
+    stochastic = 12 * jnp.sqrt(self.dim * growth * tau) + 30 * tau * self.noise_bound / jnp.maximum(gamma2, alpha)
+    return jnp.where(round > 0, stochastic, 0)
 
 
 def weighted_oful_plus(
