@@ -57,7 +57,9 @@ def statements(radii: Mapping[str, Any], delta: float) -> tuple[Statement, ...]:
         Statement("variance-first", "true variance by that of the noise", "lemma:var", 2 * delta, "holds"),
         Statement("variance-second", "variance of the noise by the true one", "lemma:var", 2 * delta, "holds"),
         Statement("estimate-printed", "true variance by 8 Emp + 6 R^2 log", "lemma:varest", 3 * delta, "open", below),
-        Statement("estimate-corrected", "true variance by 8 Emp + 9.62 R^2 log", "lemma:varest", 3 * delta, "open", below),
+        Statement(
+            "estimate-corrected", "true variance by 8 Emp + 9.62 R^2 log", "lemma:varest", 3 * delta, "open", below
+        ),
         Statement(
             "estimate-tight",
             "true variance by 8 Emp + 28/3 R^2 log + 16 (..)^2",
@@ -134,7 +136,9 @@ def audit_layer(
     for start in range(0, num_seeds, _BLOCK):
         seeds = start + np.arange(min(_BLOCK, num_seeds), dtype=np.uint32)
         given = tuple(radii.values())
-        parts.append(np.asarray(_play(words, seeds, given, names=names, number=number, num_rounds=num_rounds, delta=delta)))
+        parts.append(
+            np.asarray(_play(words, seeds, given, names=names, number=number, num_rounds=num_rounds, delta=delta))
+        )
     peaks = np.concatenate(parts)[:num_seeds].astype(np.float64)
     case = f"layer {number}, {num_rounds} updates"
     return [finding(GROUP, case, s, peaks[:, i]) for i, s in enumerate(statements(radii, delta))]
@@ -165,7 +169,10 @@ def _play(
         layer = _learn(layer, noise, q)
         return (layer, raised(peak, inequalities(layer, number, round, delta, radii), jnp.full(n, round))), None
 
-    start = (Layer(zero + q, zero, zero, zero, zero + q * THETA**2), no_peaks(len(statements(radii, delta)), dtype, (n,)))
+    start = (
+        Layer(zero + q, zero, zero, zero, zero + q * THETA**2),
+        no_peaks(len(statements(radii, delta)), dtype, (n,)),
+    )
     (_, peak), _ = jax.lax.scan(step, start, jnp.arange(1, num_rounds + 1, dtype=jnp.int32))
     return jnp.moveaxis(reading(peak), -1, 0)
 
