@@ -19,13 +19,14 @@ from jaxvar import ridge, ties
 from jaxvar.audit import layers
 from jaxvar.audit import shadow as shadows
 from jaxvar.audit.peaks import Check, Peak, alone, no_peaks, raised, reading, whole
-from jaxvar.audit.statement import Finding, Statement, finding
+from jaxvar.audit.statement import Claim, Finding, Statement, finding
 from jaxvar.batching import seeds_last
 from jaxvar.pytrees import float_dtype, pytree, static
 from jaxvar.records import regret, variance
 from jaxvar.simulate import simulate
 
 GROUP = "SAVE"
+PROVED = ("paper", "paper_fixed", "tight")  # radii whose confidence event has a proof
 
 
 def judged() -> dict[str, presets.RadiusConstants]:
@@ -70,14 +71,15 @@ class BanditAudit:
         return reading(memory.peak)
 
 
-def statements(names: tuple[str, ...], delta: float) -> tuple[Statement, ...]:
-    """What is judged, in the order of the recorder."""
+def statements(names: tuple[str, ...], delta: float, is_proved: bool) -> tuple[Statement, ...]:
+    """What is judged, in the order of the recorder; ``is_proved`` is said of the radius that is played with."""
     given = "where the radii have held so far"
+    claim: Claim = "holds" if is_proved else "open"
     return (
         *layers.confidence_statements(names, delta, "eq:def:beta", "lemma:confidence"),
         *layers.variance_statements(delta, ("6 R^2", "9.62 R^2"), ("lemma:var", "lemma:varest")),
         *layers.design_statements("lemma:card"),
-        Statement("best-arm", "the best arm is never eliminated", "lemma:confset", min(1.0, 3 * delta), "holds"),
+        Statement("best-arm", "the best arm is never eliminated", "lemma:confset", min(1.0, 3 * delta), claim),
         Statement("best-arm-given", "the best arm is never eliminated", "lemma:confset", 0.0, "holds", given),
         Statement("round-regret", "regret of a round by 8 2^-l beta", "add:03", 0.0, "holds", given),
         Statement("layer-regret", "regret of a layer", "lemma:regret-layer", 0.0, "holds", given),
@@ -100,6 +102,8 @@ def _update(radii: Any, memory: Memory, event: Any, save: Any, instance: Any) ->
     lead = (save.noise_bound**2 * logs[1])[None]
     additive = (6 * lead + 16 * seen.q, 9.62 * lead + 128 * seen.q)
 
+    off = layers.off_width(width2, seen.q, learns)
+
     beta = event.state.beta_hat
     valid = memory.valid & jnp.all(~learns | (seen.error <= beta), axis=0)
     by_layer = memory.regret + jnp.where(learns, event.regret[None], 0)
@@ -108,7 +112,7 @@ def _update(radii: Any, memory: Memory, event: Any, save: Any, instance: Any) ->
         (
             *layers.confidence(seen, shadow, learns, betas, save.noise_bound, logs[1], 2),
             *layers.variance(seen, shadow, learns, save.noise_bound, logs, additive, 1),
-            *layers.design(seen, shadow, learns, event.weight, width2, k, 1),
+            *layers.design(seen, shadow, learns, jnp.where(learns, event.weight[None], 0), off, k, 1),
             *_best_arm(memory, event, seen, learns, arms, mean, valid),
             *_regret(memory, event, by_layer, seen, learns, beta, x.shape[0], k, valid),
         ),
@@ -201,7 +205,7 @@ def audit_save(
     """Play ``num_seeds`` seeds and judge every statement; ``radii`` are judged, and that of ``algorithm`` played."""
     radii = judged() if radii is None else dict(radii)
     delta = float(algorithm.delta)
-    made = statements(tuple(radii), delta)
+    made = statements(tuple(radii), delta, algorithm.constants.label in PROVED)
     recorder = BanditAudit(radii=radii, num=len(made))
     record = (recorder, regret(), variance())
     result = simulate(

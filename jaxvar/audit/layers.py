@@ -113,18 +113,25 @@ def design_statements(count_label: str) -> tuple[Statement, ...]:
     )
 
 
+def off_width(width2: jax.Array, q: Any, learns: jax.Array) -> jax.Array:
+    """How far ``|w x|^2_{Sigma^-1} []`` is from ``q [layers]``, relatively, in the layer that learns."""
+    return jnp.where(learns, jnp.abs(width2[None] / q - 1), 0)
+
+
 def design(
-    seen: Seen, shadow: shadows.Shadow, learns: jax.Array, weight: jax.Array, width2: jax.Array, rounds: Any, lam: Any
+    seen: Seen, shadow: shadows.Shadow, learns: jax.Array, weight: jax.Array, off: jax.Array, rounds: Any, lam: Any
 ) -> tuple[Check, ...]:
-    """Weights, potential and counts, for features of norm at most one; ``width2 []`` is ``|w x|^2_{Sigma^-1}``."""
+    """Weights, potential and counts, for features of norm at most one.
+
+    ``weight [layers]`` and ``off [layers]`` are the largest weight and the largest :func:`off_width` of the round.
+    """
     dim = shadow.sigma.shape[1]
-    off = jnp.abs(width2[None] / seen.q - 1)
     own = 2 * dim * jnp.log1p(shadow.count / (dim * seen.q * lam))
     all_rounds = 2 * dim * jnp.log1p(rounds[None] / (dim * seen.q * lam))
     one = jnp.ones_like(shadow.weight)
     return (
         Check(off, EXACT * one, learns),
-        Check(weight[None] * one, one, learns),
+        Check(weight, one, learns),
         Check(shadow.potential, own, learns),
         Check(shadow.count, all_rounds, learns),
         Check(shadow.count, all_rounds / seen.q, learns),

@@ -28,7 +28,7 @@ class Peak(NamedTuple):
 
     ratio: jax.Array  # [n]   the largest observed / bound; -1 while the statement never applied
     round: jax.Array  # [n]   in which the ratio was first above one; 0 while it never was
-    layer: jax.Array  # [n]   of that ratio
+    index: jax.Array  # [n]   of that ratio among the statement's inequalities, from 1; 0 where there is only one
     observed: jax.Array  # [n]   there
     bound: jax.Array  # [n]
 
@@ -41,13 +41,13 @@ def no_peaks(num: int, dtype: Any, batch: tuple[int, ...] = ()) -> Peak:
 
 def raised(peak: Peak, checks: tuple[Check, ...], round: jax.Array) -> Peak:
     """After one more round []; part of a ``seeds_last`` kernel."""
-    ratio, layer, observed, bound = (jnp.stack(x) for x in zip(*map(_worst, checks), strict=True))
+    ratio, index, observed, bound = (jnp.stack(x) for x in zip(*map(_worst, checks), strict=True))
     first = (peak.round == 0) & (ratio > 1 + ROUNDING)
     number = jnp.broadcast_to(round.astype(ratio.dtype)[None], ratio.shape)
     return Peak(
         ratio=jnp.maximum(peak.ratio, ratio),
         round=jnp.where(first, number, peak.round),
-        layer=jnp.where(first, layer, peak.layer),
+        index=jnp.where(first, index, peak.index),
         observed=jnp.where(first, observed, peak.observed),
         bound=jnp.where(first, bound, peak.bound),
     )

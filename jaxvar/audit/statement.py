@@ -29,6 +29,7 @@ class Statement:
     failure: float  # 0 where it must hold in every seed
     claim: Claim  # what we say of it: it holds, it fails as it stands, or it is not known (not proved as it stands)
     note: str = ""
+    axis: str = "layer"  # what its inequalities are counted by
 
     def __post_init__(self) -> None:
         if not 0 <= self.failure <= 1:
@@ -41,14 +42,14 @@ class Example:
 
     seed: int
     round: int
-    layer: int  # 0 where the statement is about no layer
+    where: str  # such as "layer 3"; empty where there is only one inequality
     observed: float
     bound: float
 
     def text(self) -> str:
         """In one line."""
-        layer = f"layer {self.layer}, " if self.layer else ""
-        return f"{layer}round {self.round} of seed {self.seed}: {self.observed:.4g} > {self.bound:.4g}"
+        where = f"{self.where}, " if self.where else ""
+        return f"{where}round {self.round} of seed {self.seed}: {self.observed:.4g} > {self.bound:.4g}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Finding:
 
 def finding(group: str, case: str, statement: Statement, peaks: Array, first_seed: int = 0) -> Finding:
     """Sum up ``peaks [seeds, 5]``, the readings of :class:`jaxvar.audit.peaks.Peak` for one statement."""
-    ratio, when, layer, observed, bound = peaks.T
+    ratio, when, index, observed, bound = peaks.T
     applied = ratio >= 0
     if np.any(np.isnan(peaks)):
         raise ValueError(f"{statement.key} in {case}: a ratio is not a number")
@@ -96,5 +97,6 @@ def finding(group: str, case: str, statement: Statement, peaks: Array, first_see
     example = None
     if count:
         i = int(np.flatnonzero(broken)[np.argmin(when[broken])])
-        example = Example(first_seed + i, int(when[i]), int(layer[i]), float(observed[i]), float(bound[i]))
+        where = f"{statement.axis} {int(index[i])}" if index[i] else ""
+        example = Example(first_seed + i, int(when[i]), where, float(observed[i]), float(bound[i]))
     return Finding(group, case, statement, seeds, count, share, slack, example)
