@@ -26,7 +26,6 @@ from jaxvar.records import regret, variance
 from jaxvar.simulate import simulate
 
 GROUP = "SAVE"
-PROVED = ("paper", "paper_fixed", "tight")  # radii whose confidence event has a proof
 
 
 def judged() -> dict[str, presets.RadiusConstants]:
@@ -201,11 +200,15 @@ def audit_save(
     num_seeds: int,
     num_rounds: int,
     radii: Mapping[str, presets.RadiusConstants] | None = None,
+    is_proved: bool = True,
 ) -> list[Finding]:
-    """Play ``num_seeds`` seeds and judge every statement; ``radii`` are judged, and that of ``algorithm`` played."""
+    """Play ``num_seeds`` seeds and judge every statement.
+
+    ``radii`` are judged, and that of ``algorithm`` is played with; ``is_proved`` says whether it has a proof.
+    """
     radii = judged() if radii is None else dict(radii)
     delta = float(algorithm.delta)
-    made = statements(tuple(radii), delta, algorithm.constants.label in PROVED)
+    made = statements(tuple(radii), delta, is_proved)
     recorder = BanditAudit(radii=radii, num=len(made))
     record = (recorder, regret(), variance())
     result = simulate(

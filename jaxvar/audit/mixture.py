@@ -18,7 +18,6 @@ from jaxvar import planning
 from jaxvar.algorithms.interface import Model
 from jaxvar.audit import layers, recursion
 from jaxvar.audit import shadow as shadows
-from jaxvar.audit.bandit import PROVED
 from jaxvar.audit.episode_sums import Sums, Worst, follow_episode, no_sums
 from jaxvar.audit.peaks import Check, Peak, alone, no_peaks, raised, reading, whole
 from jaxvar.audit.statement import Claim, Finding, Statement, finding
@@ -181,12 +180,16 @@ def audit_ucrl_ave(
     num_seeds: int,
     num_episodes: int,
     radii: Mapping[str, presets.RadiusConstants] | None = None,
+    is_proved: bool = True,
 ) -> list[Finding]:
-    """Play ``num_seeds`` seeds and judge every statement; ``radii`` are judged, and that of ``algorithm`` played."""
+    """Play ``num_seeds`` seeds and judge every statement.
+
+    ``radii`` are judged, and that of ``algorithm`` is played with; ``is_proved`` says whether it has a proof.
+    """
     radii = judged() if radii is None else dict(radii)
     delta, horizon = float(algorithm.delta), algorithm.horizon
     orders = recursion.orders(num_episodes, horizon)
-    made = statements(tuple(radii), delta, algorithm.constants.label in PROVED, orders)
+    made = statements(tuple(radii), delta, is_proved, orders)
     recorder = EpisodeAudit(radii=radii, num=len(made), orders=orders)
     record = (recorder, regret(), variance(), value_variance())
     result = simulate(

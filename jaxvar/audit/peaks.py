@@ -28,7 +28,7 @@ class Peak(NamedTuple):
 
     ratio: jax.Array  # [n]   the largest observed / bound; -1 while the statement never applied
     round: jax.Array  # [n]   in which the ratio was first above one; 0 while it never was
-    index: jax.Array  # [n]   of that ratio among the statement's inequalities, from 1; 0 where there is only one
+    place: jax.Array  # [n]   of that ratio among the statement's inequalities, from 1; 0 where there is only one
     observed: jax.Array  # [n]   there
     bound: jax.Array  # [n]
 
@@ -41,13 +41,13 @@ def no_peaks(num: int, dtype: Any, batch: tuple[int, ...] = ()) -> Peak:
 
 def raised(peak: Peak, checks: tuple[Check, ...], round: jax.Array) -> Peak:
     """After one more round []; part of a ``seeds_last`` kernel."""
-    ratio, index, observed, bound = (jnp.stack(x) for x in zip(*map(_worst, checks), strict=True))
+    ratio, place, observed, bound = _worst(checks)
     first = (peak.round == 0) & (ratio > 1 + ROUNDING)
     number = jnp.broadcast_to(round.astype(ratio.dtype)[None], ratio.shape)
     return Peak(
         ratio=jnp.maximum(peak.ratio, ratio),
         round=jnp.where(first, number, peak.round),
-        index=jnp.where(first, index, peak.index),
+        place=jnp.where(first, place, peak.place),
         observed=jnp.where(first, observed, peak.observed),
         bound=jnp.where(first, bound, peak.bound),
     )
@@ -58,15 +58,23 @@ def reading(peak: Peak) -> jax.Array:
     return jnp.stack(list(peak), axis=1)
 
 
-def _worst(check: Check) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Of the layer with the largest ratio: the ratio, its number from 1, and both sides."""
-    observed, bound, applies = jnp.broadcast_arrays(*check)
-    ratio = jnp.where(applies, observed / bound, -1)
-    at = ties.lowest(ratio >= jnp.max(ratio, axis=0)[None])
-    worst = tuple(ties.take(x, at) for x in (ratio, observed, bound))
-    worst = tuple(jnp.where(jnp.isnan(jnp.max(ratio, axis=0)), jnp.nan, x) for x in worst)
-    number = at + 1 if check.observed.shape[0] > 1 else at  # 0 for a statement about no layer
-    return worst[0], number.astype(worst[0].dtype), worst[1], worst[2]
+def _worst(checks: tuple[Check, ...]) -> list[jax.Array]:
+    """Of each statement's worst inequality: the ratio, its number from 1, and both sides; four ``[n]``.
+
+    Statements with equally many inequalities are taken together: a small program for many statements.
+    """
+    found: dict[int, list[jax.Array]] = {}
+    for num in {check.observed.shape[0] for check in checks}:
+        which = [i for i, check in enumerate(checks) if check.observed.shape[0] == num]
+        sides = jnp.broadcast_arrays(*(x for i in which for x in checks[i]))
+        observed, bound, applies = (jnp.stack(sides[i::3], axis=1) for i in range(3))
+        ratio = jnp.where(applies, observed / bound, -1)
+        largest = jnp.max(ratio, axis=0)  # NaN where there is one
+        at = ties.lowest(ratio >= largest[None])
+        place = (at + 1 if num > 1 else at).astype(ratio.dtype)  # 0 for a statement of one inequality
+        worst = (largest, place, ties.take(observed, at), ties.take(bound, at))
+        found |= {i: [x[j] for x in worst] for j, i in enumerate(which)}
+    return [jnp.stack([found[i][j] for i in range(len(checks))]) for j in range(4)]
 
 
 def alone(observed: jax.Array, bound: jax.Array, applies: jax.Array | None = None) -> Check:

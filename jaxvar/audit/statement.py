@@ -86,7 +86,7 @@ class Finding:
 
 def finding(group: str, case: str, statement: Statement, peaks: Array, first_seed: int = 0) -> Finding:
     """Sum up ``peaks [seeds, 5]``, the readings of :class:`jaxvar.audit.peaks.Peak` for one statement."""
-    ratio, when, index, observed, bound = peaks.T
+    ratio, when, place, observed, bound = peaks.T
     applied = ratio >= 0
     if np.any(np.isnan(peaks)):
         raise ValueError(f"{statement.key} in {case}: a ratio is not a number")
@@ -97,6 +97,6 @@ def finding(group: str, case: str, statement: Statement, peaks: Array, first_see
     example = None
     if count:
         i = int(np.flatnonzero(broken)[np.argmin(when[broken])])
-        where = f"{statement.axis} {int(index[i])}" if index[i] else ""
+        where = f"{statement.axis} {int(place[i])}" if place[i] else ""
         example = Example(first_seed + i, int(when[i]), where, float(observed[i]), float(bound[i]))
     return Finding(group, case, statement, seeds, count, share, slack, example)
