@@ -17,6 +17,7 @@ Array = np.ndarray[Any, Any]
 Claim = Literal["holds", "fails", "open"]
 ROUNDING = 1e-9  # how far above one a ratio may be by rounding
 QUANTILES = (0.5, 0.99, 1.0)  # of the ratios, over seeds
+LEAST_SEEDS = 200  # nothing is said of a frequency from fewer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +82,8 @@ class Finding:
             return "fails, as known" if self.broken else "no counterexample"
         if self.beyond(alarm):
             return "BROKEN" if self.statement.claim == "holds" else "fails"
+        if self.seeds < LEAST_SEEDS:
+            return "too few seeds"
         return "holds" if self.statement.claim == "holds" else "not refuted"
 
 
