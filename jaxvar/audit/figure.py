@@ -39,8 +39,8 @@ def slack_figure(outcome: Outcome, group: str, *, width: Width = "neurips") -> D
         axis.set_yticks(range(len(by_key)), names)
         axis.set(xscale="log", ylim=(len(by_key) - 0.4, -0.6), xlabel="observed / bound")
         caption = (
-            f"{group}: the largest observed / bound over all rounds, from its median over seeds (bar) to its maximum "
-            f"(end), with the 99 % quantile (symbol); right of the dashed line a statement is broken. Ratios below "
-            f"{_FLOOR:g} are drawn there. {outcome.about}"
+            f"{group[0].upper()}{group[1:]}: the largest observed / bound over all rounds, from its median over seeds "
+            "(bar) to its maximum (end), with the 99 % quantile (symbol); right of the dashed line a seed breaks the "
+            f"statement. Ratios below {_FLOOR:g} are drawn there. {outcome.about}"
         )
         return finish(grid.figure, [handles[c] for c in cases], cases, caption)

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from jaxvar import ridge
 from jaxvar.audit import shadow as shadows
 from jaxvar.audit.peaks import Check
-from jaxvar.audit.statement import Statement
+from jaxvar.audit.statement import ROUNDING, Statement
+from jaxvar.batching import seeds_last
 from jaxvar.constants import RadiusConstants
 from jaxvar.radius import radius
 
@@ -36,6 +37,20 @@ def look(shadow: shadows.Shadow, theta_star: jax.Array, lam: Any) -> Seen:
     theta_hat = shadows.estimate(shadow)
     error = shadows.error(shadow, theta_hat, theta_star)
     return Seen(q, theta_hat, error, shadows.empirical(shadow, theta_hat, q * lam))
+
+
+def inside(error: jax.Array, beta: jax.Array, applies: jax.Array) -> jax.Array:
+    """Whether theta* is in the ellipsoids of all layers that are asked for, []."""
+    return jnp.all(~applies | (error <= beta * (1 + ROUNDING)), axis=0)
+
+
+@seeds_last
+def starts_inside(beta: jax.Array, theta_star: jax.Array, lam: Any) -> jax.Array:
+    """The same before the first round, when ``theta_hat = 0`` and ``Sigma = q lam I``, []."""
+    q = ridge.scales_like(beta, beta.dtype)
+    norm2 = jnp.sum(theta_star * theta_star, axis=0)
+    error = jnp.sqrt(q * (lam * norm2)[None])
+    return inside(error, beta, beta >= 0)
 
 
 def radii_of(

@@ -62,11 +62,12 @@ class EpisodeAudit:
             raise ValueError("the audit needs UCRL-AVE in a linear mixture MDP")
         dtype, horizon = float_dtype(), algorithm.horizon
         model = Model(phi=instance.phi, reward=instance.reward, horizon=horizon)
+        beta = algorithm.confidence(algorithm.init(model)).beta_hat
         return Memory(
             optimal=planning.optimal_values(instance.transition, instance.reward, horizon).value,
             shadow=shadows.no_shadow(algorithm.dim, algorithm.capacity, algorithm.lam, dtype),
-            beta=algorithm.confidence(algorithm.init(model)).beta_hat,
-            valid=jnp.bool_(True),
+            beta=beta,
+            valid=layers.starts_inside(beta, instance.theta_star, algorithm.lam),
             sums=no_sums(self.orders + 2, dtype),
             peak=no_peaks(self.num, dtype),
         )
@@ -91,7 +92,7 @@ def statements(names: tuple[str, ...], delta: float, is_proved: bool, orders: in
         *layers.variance_statements(delta, ("8", "28/3"), ("lemma:var'", "lemma:varest:mdp")),
         *layers.design_statements("lemma:card"),
         Statement("optimism", "no planned value is below the optimum", "lemma:upper:finite", 3 * delta, claim),
-        Statement("optimism-given", "no planned value is below the optimum", "lemma:upper:finite", 0.0, "holds", given),
+        Statement("optimism-given", "optimism, given the radii", "lemma:upper:finite", 0.0, "holds", given),
         Statement("descent", "[P V](s, a) <= V(s) along the path", "lemma:upper:bellman", 0.0, "holds", given),
         Statement("bellman-error", "Bellman error by 8 2^-l beta, where I_h = 1", "eq:ellnorm1", 0.0, "holds", given),
         *recursion.statements(delta, orders),
@@ -113,7 +114,7 @@ def _update(
     betas = [layers.radii_of(seen, shadow, c, one, log, log) for c in radii.values()]
     root, lead = jnp.sqrt(seen.q), log[None]
     additive = (8 * lead + 32 * seen.q, 28 / 3 * lead + 16 * (6 * root * lead + root) ** 2)
-    valid = memory.valid & jnp.all(~everywhere | (seen.error <= beta), axis=0)
+    valid = memory.valid & layers.inside(seen.error, beta, everywhere)
     peak = raised(
         memory.peak,
         (
