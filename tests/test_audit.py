@@ -76,7 +76,7 @@ def test_a_certain_statement_is_broken_by_one_seed_and_others_need_enough_of_the
     never = finding("g", "c", certain, peaks([-1.0] * 200))
     assert (never.seeds, never.verdict(ALARM)) == (0, "nothing to judge")
     known = dataclasses.replace(certain, claim="fails")
-    assert finding("g", "c", known, peaks([1.5] * 3)).verdict(ALARM) == "fails, as known"
+    assert finding("g", "c", known, peaks([1.5] * 3)).verdict(ALARM) == "fails as known"
 
 
 def test_a_ratio_that_is_no_number_is_refused() -> None:
@@ -112,7 +112,7 @@ def test_one_layer_holds_and_its_absolute_values_inside_the_sum_do_not() -> None
     found = audit_layer(**shared)
     assert broken(found) == set()
     inside = by_key(found)["absolute-inside"]
-    assert (inside.broken, inside.verdict(ALARM)) == (SEEDS, "fails, as known")
+    assert (inside.broken, inside.verdict(ALARM)) == (SEEDS, "fails as known")
     assert 0.3 < by_key(found)["variance-first"].slack[-1] < 1
     radii = {
         **bandit.judged(),
@@ -164,7 +164,7 @@ def test_everything_claimed_of_save_holds_and_the_printed_count_fails() -> None:
     assert broken(found) == set()
     assert all(f.seeds == SEEDS for f in found)
     count = by_key(found)["count-printed"]
-    assert (count.broken, count.verdict(ALARM)) == (SEEDS, "fails, as known")
+    assert (count.broken, count.verdict(ALARM)) == (SEEDS, "fails as known")
     smallest = next(k for k in range(1, ROUNDS) if k > 4 * np.log(1 + 4 * k / 2))  # all rounds in layer 1
     assert count.example is not None
     assert (count.example.round, count.example.where) == (smallest, "layer 1")

@@ -23,7 +23,7 @@ _CLAIMS = {"holds": "holds", "fails": "fails as printed", "open": "not proved as
 
 def page(outcome: Outcome) -> str:
     """The whole page, as text: nothing is fetched from anywhere."""
-    links = [tag("li", tag("a", group, href=f"#{_id(group)}")) for group in outcome.groups]
+    links = [tag("li", tag("a", _capital(group), href=f"#{_id(group)}")) for group in outcome.groups]
     parts = [section(outcome, group) for group in outcome.groups]
     body = tag(
         "main",
@@ -48,13 +48,13 @@ def section(outcome: Outcome, group: str) -> Html:
     columns = [
         Column("Case", kind="name"),
         Column("Statement", kind="name"),
-        Column("In the paper", kind="name"),
-        Column("May fail", "of seeds"),
-        Column("Claim", kind="name"),
+        Column("Verdict", kind="name"),
         Column("Broken", "seeds"),
         Column("Frequency", "% of seeds [95 % Clopper-Pearson]"),
+        Column("May fail", "in so many"),
         Column("Slack", "observed / bound: median, 99 %, largest"),
-        Column("Verdict", kind="name"),
+        Column("In the paper", kind="name"),
+        Column("Claim", kind="name"),
     ]
     rows = [Row(cases.index(f.case), _entries(outcome, f)) for f in found]
     caption = f"Statements of the group {group}."
@@ -62,9 +62,9 @@ def section(outcome: Outcome, group: str) -> Html:
     told = [tag("li", label(f"{title}: {note}.")) for title, note in notes]
     return tag(
         "section",
-        tag("h2", group),
+        tag("h2", _capital(group)),
         _figure(outcome, group),
-        table(f"{_id(group)}-table", caption, columns, rows, cases),
+        table(f"{_id(group)}-table", caption, columns, rows, cases, "Case"),
         tag("details", tag("summary", "Notes on the statements"), tag("ul", *told)) if told else Html(),
         id=_id(group),
     )
@@ -96,13 +96,13 @@ def _entries(outcome: Outcome, f: Finding) -> list[Entry]:
     return [
         name(f.case),
         name(s.title),
-        Entry(tag("code", s.where)),
-        Entry(promised(f), s.failure),
-        name(_CLAIMS[s.claim]),
+        name(outcome.verdict(f)),
         Entry(f"{plain(f.broken)} of {plain(f.seeds)}", f.broken),
         share,
+        Entry(promised(f), s.failure),
         slack,
-        name(outcome.verdict(f)),
+        Entry(tag("code", s.where)),
+        name(_CLAIMS[s.claim]),
     ]
 
 
@@ -133,6 +133,10 @@ def _figure(outcome: Outcome, group: str) -> Html:
     return tag(
         "img", src=f"data:image/png;base64,{data}", alt=drawing.caption, width=width, height=height, class_="slack"
     )
+
+
+def _capital(group: str) -> str:
+    return group[0].upper() + group[1:]
 
 
 def _id(group: str) -> str:

@@ -79,7 +79,7 @@ class Finding:
         if self.seeds == 0:
             return "nothing to judge"
         if self.statement.claim == "fails":
-            return "fails, as known" if self.broken else "no counterexample"
+            return "fails as known" if self.broken else "no counterexample"
         if self.beyond(alarm):
             return "BROKEN" if self.statement.claim == "holds" else "fails"
         if self.seeds < LEAST_SEEDS:
