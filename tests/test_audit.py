@@ -275,6 +275,7 @@ def test_everything_claimed_of_ucrl_ave_holds_and_a_radius_of_nothing_is_found()
     assert by_key(spoilt)["optimism-given"].verdict(ALARM) != "BROKEN"  # its hypothesis is what failed
 
 
+@pytest.mark.slow
 def test_sums_of_episodes_agree_with_numpy() -> None:
     """Fails if one of the appendix's sums is wrong: again from a trace, in plain loops."""
     algorithm, orders = ucrl(jv.constants.practical(setting="episodes")), recursion.orders(EPISODES, HORIZON)
