@@ -25,6 +25,7 @@ from jaxvar.audit import (
     audit_ucrl_ave,
     bandit,
     cases,
+    layers,
     mixture,
     recursion,
 )
@@ -115,7 +116,7 @@ def test_one_layer_holds_and_its_absolute_values_inside_the_sum_do_not() -> None
     assert (inside.broken, inside.verdict(ALARM)) == (SEEDS, "fails as known")
     assert 0.3 < by_key(found)["variance-first"].slack[-1] < 1
     radii = {
-        **bandit.judged(),
+        **layers.judged("bandit"),
         "tight": jv.constants.tight(1 / 300),
     }  # R is three times the noise here: 30 is too little
     assert broken(audit_layer(**shared, radii=radii)) == {"radius-tight"}
@@ -188,9 +189,9 @@ def test_a_radius_divided_by_30_is_found() -> None:
     """Fails if confidence is judged with another radius than the one given."""
     small = {
         name: dataclasses.replace(c, beta_scale=leaf(1 / 30), bias_coef=leaf(1 / 30))
-        for name, c in bandit.judged().items()
+        for name, c in layers.judged("bandit").items()
     }
-    found = broken(play(spoilt(), radii={**bandit.judged(), "tight": small["tight"]}))
+    found = broken(play(spoilt(), radii={**layers.judged("bandit"), "tight": small["tight"]}))
     assert found == {"confidence-tight"}
 
 
@@ -198,8 +199,8 @@ def test_ratios_of_save_agree_with_numpy() -> None:
     """Fails if a sum, a logarithm or a maximum over rounds is wrong: everything again from a trace, in plain loops."""
     rounds, delta, bound = ROUNDS, DELTA, 0.1
     algorithm, environment = spoilt(bound=bound), bandit_with(bound)
-    made = bandit.statements(tuple(bandit.judged()), delta, True)
-    recorder = bandit.BanditAudit(radii=bandit.judged(), num=len(made))
+    made = bandit.statements(tuple(layers.judged("bandit")), delta, True)
+    recorder = bandit.BanditAudit(radii=layers.judged("bandit"), num=len(made))
     record = (recorder, jv.record.regret(), jv.record.variance())  # as in the audit, whose program this then is
     played = jv.simulate(algorithm, environment, key=KEY, num_seeds=SEEDS, num_rounds=rounds, records=1, record=record)
     ratio = dict(zip((s.key for s in made), played.records["audit"][4, -1, :, 0], strict=True))
@@ -279,8 +280,8 @@ def test_everything_claimed_of_ucrl_ave_holds_and_a_radius_of_nothing_is_found()
 def test_sums_of_episodes_agree_with_numpy() -> None:
     """Fails if one of the appendix's sums is wrong: again from a trace, in plain loops."""
     algorithm, orders = ucrl(jv.constants.practical(setting="episodes")), recursion.orders(EPISODES, HORIZON)
-    made = mixture.statements(tuple(mixture.judged()), 0.01, True, orders)
-    recorder = mixture.EpisodeAudit(radii=mixture.judged(), num=len(made), orders=orders)
+    made = mixture.statements(tuple(layers.judged("episodes")), 0.01, True, orders)
+    recorder = mixture.EpisodeAudit(radii=layers.judged("episodes"), num=len(made), orders=orders)
     record = (recorder, jv.record.regret(), jv.record.variance(), jv.record.value_variance())
     shared: dict[str, Any] = {"key": KEY, "num_episodes": EPISODES}
     played = jv.simulate(algorithm, mdp(), num_seeds=SEEDS, records=1, record=record, **shared)

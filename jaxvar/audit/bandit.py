@@ -28,11 +28,6 @@ from jaxvar.simulate import simulate
 GROUP = "SAVE"
 
 
-def judged() -> dict[str, presets.RadiusConstants]:
-    """The radii that are judged, by name, whichever is played with."""
-    return {"printed": presets.paper(), "corrected": presets.paper_fixed(), "tight": presets.tight()}
-
-
 class Memory(NamedTuple):
     """What is kept of one seed."""
 
@@ -207,7 +202,7 @@ def audit_save(
 
     ``radii`` are judged, and that of ``algorithm`` is played with; ``is_proved`` says whether it has a proof.
     """
-    radii = judged() if radii is None else dict(radii)
+    radii = layers.judged("bandit") if radii is None else dict(radii)
     delta = float(algorithm.delta)
     made = statements(tuple(radii), delta, is_proved)
     recorder = BanditAudit(radii=radii, num=len(made))

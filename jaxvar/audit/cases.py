@@ -13,7 +13,7 @@ from jaxvar import checks, random
 from jaxvar import constants as presets
 from jaxvar.algorithms.save import save
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
-from jaxvar.audit import bandit, martingales, mixture, one_layer, recursion
+from jaxvar.audit import bandit, layers, martingales, mixture, one_layer, recursion
 from jaxvar.audit.statement import LEAST_SEEDS, Finding
 from jaxvar.environments import noise
 from jaxvar.environments.linear_bandit import linear_bandit
@@ -63,10 +63,10 @@ def cases(size: Size, wanted: tuple[str, ...] = ()) -> list[Case]:
 def keys(size: Size) -> dict[str, set[str]]:
     """The names of the statements of each group."""
     orders = recursion.orders(size.rounds // _EPISODE, _EPISODE)
-    radii, delta = tuple(bandit.judged()), size.delta
+    radii, delta = tuple(layers.judged("bandit")), size.delta
     made: tuple[Any, ...] = (
         martingales.statements(martingales.STREAMS[0], delta),
-        one_layer.statements(one_layer.judged(), delta),
+        one_layer.statements(layers.judged("bandit"), delta),
         bandit.statements(radii, delta, True),
         mixture.statements(radii, delta / _SPENT, True, orders),
     )

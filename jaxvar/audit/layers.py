@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxvar import constants as presets
 from jaxvar import ridge
 from jaxvar.audit import shadow as shadows
 from jaxvar.audit.peaks import Check
@@ -20,6 +21,12 @@ from jaxvar.constants import RadiusConstants
 from jaxvar.radius import radius
 
 EXACT = 1e-8  # relative: how exactly identities hold
+
+
+def judged(setting: str) -> dict[str, RadiusConstants]:
+    """The radii that are judged in bandits or in episodes, by name, whichever is played with."""
+    printed, corrected = presets.paper(setting=setting), presets.paper_fixed(setting=setting)
+    return {"printed": printed, "corrected": corrected, "tight": presets.tight()}
 
 
 class Seen(NamedTuple):

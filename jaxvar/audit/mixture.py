@@ -29,12 +29,6 @@ from jaxvar.simulate import simulate
 GROUP = "UCRL-AVE"
 
 
-def judged() -> dict[str, presets.RadiusConstants]:
-    """The radii that are judged, by name, whichever is played with."""
-    printed, corrected = presets.paper(setting="episodes"), presets.paper_fixed(setting="episodes")
-    return {"printed": printed, "corrected": corrected, "tight": presets.tight()}
-
-
 class Memory(NamedTuple):
     """What is kept of one seed."""
 
@@ -91,7 +85,9 @@ def statements(names: tuple[str, ...], delta: float, is_proved: bool, orders: in
         *layers.confidence_statements(names, delta, "eq:def:beta:mdp", "lemma:event:sub"),
         *layers.variance_statements(delta, ("8", "28/3"), ("lemma:var'", "lemma:varest:mdp")),
         *layers.design_statements("lemma:card"),
-        Statement("optimism", "no planned value is below the optimum", "lemma:upper:finite", 3 * delta, claim),
+        Statement(
+            "optimism", "no planned value is below the optimum", "lemma:upper:finite", min(1.0, 3 * delta), claim
+        ),
         Statement("optimism-given", "optimism, given the radii", "lemma:upper:finite", 0.0, "holds", given),
         Statement("descent", "[P V](s, a) <= V(s) along the path", "lemma:upper:bellman", 0.0, "holds", given),
         Statement("bellman-error", "Bellman error by 8 2^-l beta, where I_h = 1", "eq:ellnorm1", 0.0, "holds", given),
@@ -187,7 +183,7 @@ def audit_ucrl_ave(
 
     ``radii`` are judged, and that of ``algorithm`` is played with; ``is_proved`` says whether it has a proof.
     """
-    radii = judged() if radii is None else dict(radii)
+    radii = layers.judged("episodes") if radii is None else dict(radii)
     delta, horizon = float(algorithm.delta), algorithm.horizon
     orders = recursion.orders(num_episodes, horizon)
     made = statements(tuple(radii), delta, is_proved, orders)

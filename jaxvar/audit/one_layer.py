@@ -18,6 +18,7 @@ import numpy as np
 
 from jaxvar import checks, random
 from jaxvar import constants as presets
+from jaxvar.audit.layers import judged
 from jaxvar.audit.peaks import Check, Peak, alone, no_peaks, raised, reading
 from jaxvar.audit.statement import Finding, Statement, finding
 from jaxvar.pytrees import float_dtype
@@ -40,40 +41,31 @@ class Layer(NamedTuple):
     squares: jax.Array  # []   sum w^2 (y - theta*)^2 + q theta*^2 - the least loss: |theta_hat - theta*|_Sigma^2
 
 
-def judged() -> dict[str, presets.RadiusConstants]:
-    """The radii that are judged, by name."""
-    return {"printed": presets.paper(), "corrected": presets.paper_fixed(), "tight": presets.tight()}
-
-
 def statements(radii: Mapping[str, Any], delta: float) -> tuple[Statement, ...]:
     """What is judged, in the order of :func:`inequalities`."""
     below = "asked for layers with 2^l >= 64 sqrt(log) only, which no feasible run reaches; judged in this one"
+    twice, thrice = min(1.0, 2 * delta), min(1.0, 3 * delta)
     return (
         Statement("known", "confidence, true variances, 16 and 6", "lemma:confidence", delta, "holds"),
-        *(
-            Statement(f"radius-{name}", f"confidence, {name} radius", "eq:def:beta", min(1, 3 * delta), "holds")
-            for name in radii
-        ),
-        Statement("variance-first", "true variance by that of the noise", "lemma:var", 2 * delta, "holds"),
-        Statement("variance-second", "variance of the noise by the true one", "lemma:var", 2 * delta, "holds"),
-        Statement("estimate-printed", "true variance by 8 Emp + 6 R^2 log", "lemma:varest", 3 * delta, "open", below),
-        Statement(
-            "estimate-corrected", "true variance by 8 Emp + 9.62 R^2 log", "lemma:varest", 3 * delta, "open", below
-        ),
+        *(Statement(f"radius-{name}", f"confidence, {name} radius", "eq:def:beta", thrice, "holds") for name in radii),
+        Statement("variance-first", "true variance by that of the noise", "lemma:var", twice, "holds"),
+        Statement("variance-second", "variance of the noise by the true one", "lemma:var", twice, "holds"),
+        Statement("estimate-printed", "true variance by 8 Emp + 6 R^2 log", "lemma:varest", thrice, "open", below),
+        Statement("estimate-corrected", "true variance by 8 Emp + 9.62 R^2 log", "lemma:varest", thrice, "open", below),
         Statement(
             "estimate-tight",
             "true variance by 8 Emp + 28/3 R^2 log + 16 (..)^2",
             "lemma:varest",
-            3 * delta,
+            thrice,
             "holds",
             "the tight pair's form, for layers with 2^l >= 12.6 sqrt(log)",
         ),
-        Statement("estimate-second", "Emp by the true variance", "lemma:varest", 2 * delta, "holds"),
+        Statement("estimate-second", "Emp by the true variance", "lemma:varest", twice, "holds"),
         Statement(
             "absolute-inside",
             "sum of |noise^2 - variance| by half the variance",
             "eq:event:var'",
-            2 * delta,
+            twice,
             "fails",
             "the absolute value belongs around the sum: inside it, every term counts against the bound",
         ),
@@ -125,7 +117,7 @@ def audit_layer(
     radii: Mapping[str, presets.RadiusConstants] | None = None,
 ) -> list[Finding]:
     """Judge confidence and variance in layer ``number``, filled by ``num_rounds`` observations."""
-    radii = judged() if radii is None else radii
+    radii = judged("bandit") if radii is None else radii
     num_seeds, num_rounds = checks.count("num_seeds", num_seeds), checks.count("num_rounds", num_rounds)
     q = 4.0**-number
     most = int(np.log(1 / q**2) / np.log1p(q))  # then every weight is below one, as in the algorithm
