@@ -3,7 +3,7 @@
 The ten lines to start from are in the README; ``help`` of each name has its equations, shapes and references.
 """
 
-from jaxvar import analysis, constants, figures, nets, planning, random, report, ridge, status, tables, testing
+from jaxvar import analysis, audit, constants, figures, nets, planning, random, report, ridge, status, tables, testing
 from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.confidence_ball import confidence_ball
@@ -75,6 +75,7 @@ __all__ = [
     "StudyResult",
     "Trace",
     "analysis",
+    "audit",
     "ave_ucb",
     "confidence_ball",
     "constants",

@@ -11,6 +11,7 @@ import jax
 import tyro
 
 from jaxvar.analysis.bands import Kind
+from jaxvar.audit.command import Audit, audit_command
 from jaxvar.bench.catalogue import bench_all
 from jaxvar.bench.draws import Draws, draws
 from jaxvar.bench.growth import Growth, growth
@@ -26,6 +27,7 @@ from jaxvar.study.result import StudyResult
 from jaxvar.tables import TABLES, available
 
 TableName = Literal["all", "regret", "exponents", "coverage", "occupancy", "speed"]
+_DEFAULT_AUDIT = Audit()
 _DEFAULT_BENCH = Bench()
 _DEFAULT_DRAWS = Draws()
 _DEFAULT_KERNELS = Kernels()
@@ -36,6 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     tune_cpu()
     jax.config.update("jax_enable_x64", True)
     commands: dict[str, Callable[..., int]] = {
+        "audit": _audit,
         "bench": _bench,
         "draws": _draws,
         "export": export_command,
@@ -50,6 +53,11 @@ def main(argv: list[str] | None = None) -> int:
         "version": _version,
     }
     return tyro.extras.subcommand_cli_from_dict(commands, args=argv, prog="jaxvar")
+
+
+def _audit(options: tyro.conf.OmitArgPrefixes[Audit] = _DEFAULT_AUDIT) -> int:
+    """Judge the paper's statements on simulated runs; exit code 1 where one that should hold is broken."""
+    return audit_command(options)
 
 
 def _bench(options: tyro.conf.OmitArgPrefixes[Bench] = _DEFAULT_BENCH) -> int:

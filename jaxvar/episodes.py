@@ -139,11 +139,14 @@ def _finish(
         state=state,
         optimistic=None if value is None else optimistic,
         value_variance=None if value is None else value_variance,
+        plan=plan,
+        visits=visits,
     )
     finite = jnp.isfinite(gap) & jnp.isfinite(value_variance)
     bits = getattr(state, "status", jnp.int32(0)) | jnp.where(finite, 0, status.NONFINITE).astype(jnp.int32)
     memories = tuple(r.update(m, event, algorithm, instance) for r, m in zip(recorders, carry.memories, strict=True))
-    return seeds.finish_round(carry, fixed, state, memories, bits | facts.status, episode), (event, plan, visits)
+    seen = (event._replace(plan=None, visits=None), plan, visits)  # a trace keeps each of them once
+    return seeds.finish_round(carry, fixed, state, memories, bits | facts.status, episode), seen
 
 
 def _facts(transition: jax.Array, reward: jax.Array, initial: jax.Array, horizon: int) -> Facts:

@@ -47,6 +47,8 @@ class EpisodeEvent(NamedTuple):
     state: Any  # the algorithm's
     optimistic: jax.Array | None  # []   bool, whether V_h >= V*_h in all states and stages
     value_variance: jax.Array | None  # []   the sum over the path of the conditional variances of V_{h+1}
+    plan: Any  # the algorithm's, of this episode
+    visits: Any  # its steps, see :class:`jaxvar.episodes.Visit`
 
 
 class Recorder(Protocol):

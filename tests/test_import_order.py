@@ -26,6 +26,7 @@ LAYERS = (
     {"analysis"},
     {"figures", "tables"},
     {"report"},
+    {"audit"},
     {"testing"},
     {"bench"},
     {"cli"},

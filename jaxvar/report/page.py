@@ -38,16 +38,24 @@ def page(result: StudyResult) -> str:
     shown = {key: part for key, part in parts.items() if part[1]}
     links = [tag("li", tag("a", title, href=f"#{key}")) for key, (title, _) in shown.items()]
     contents = tag("nav", tag("ul", *links), aria_label="Contents")
+    body = tag("main", facts.header(shape), contents, *(section for _, section in shown.values()))
+    return document(f"jaxvar study: {result.name}", body, embed(regret.data(shape, curves)), _SCRIPTS)
+
+
+def document(title: str, body: Html, data: Html, scripts: tuple[str, ...]) -> str:
+    """A whole page of ``body``, with the styles and those ``scripts`` of ours that it needs; ``data`` is for them."""
+    from jaxvar import __version__
+
     style = _asset("report.css")
-    script = "".join(map(_asset, _SCRIPTS))
+    script = "".join(map(_asset, scripts))
     return Template(_asset("page.html")).substitute(
         policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
         "base-uri 'none'; form-action 'none'",
         version=text(__version__),
-        title=text(result.name),
+        title=text(title),
         style=style,
-        body=tag("main", facts.header(shape), contents, *(section for _, section in shown.values())),
-        data=embed(regret.data(shape, curves)),
+        body=body,
+        data=data,
         script=script,
     )
 

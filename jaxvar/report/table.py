@@ -45,8 +45,18 @@ def name(value: str) -> Entry:
     return Entry(label(value))
 
 
-def table(key: str, caption: str, columns: Sequence[Column], rows: Sequence[Row], settings: Sequence[str]) -> Html:
-    """A table that scrolls by itself where it is wider than the page; ``key`` is its id, ``settings`` all labels."""
+def table(
+    key: str,
+    caption: str,
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    settings: Sequence[str],
+    kind: str = "Environment",
+) -> Html:
+    """A table that scrolls by itself where it is wider than the page.
+
+    ``key`` is its id, ``settings`` all labels, and ``kind`` what they are of.
+    """
     heading = tag("tr", *(_heading(column) for column in columns))
     body = []
     for i, row in enumerate(rows):
@@ -62,7 +72,9 @@ def table(key: str, caption: str, columns: Sequence[Column], rows: Sequence[Row]
         id=key,
     )
     used = sorted({row.setting for row in rows})
-    narrow = _filter(key, [(i, settings[i]) for i in used]) if len(rows) > _MANY_ROWS and len(used) > 1 else Html()
+    narrow = (
+        _filter(key, kind, [(i, settings[i]) for i in used]) if len(rows) > _MANY_ROWS and len(used) > 1 else Html()
+    )
     return join([narrow, tag("div", drawn, class_="scroll", tabindex=0, role="region", aria_label=caption)])
 
 
@@ -77,7 +89,7 @@ def _entry(column: Column, entry: Entry) -> Html:
     return tag("td", entry.shown, class_=column.kind, data_sort=order)
 
 
-def _filter(key: str, settings: Sequence[tuple[int, str]]) -> Html:
+def _filter(key: str, kind: str, settings: Sequence[tuple[int, str]]) -> Html:
     options = [tag("option", "all", value=""), *(tag("option", s, value=i) for i, s in settings)]
-    choice = tag("label", "Environment ", tag("select", *options, name="setting", autocomplete="off"))
+    choice = tag("label", f"{kind} ", tag("select", *options, name="setting", autocomplete="off"))
     return tag("form", choice, class_="controls filter", data_table=key, hidden=True)

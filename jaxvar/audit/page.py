@@ -1,0 +1,143 @@
+"""An audit as one self-contained HTML page, with the markup, styles and sortable tables of a study's."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from pathlib import Path
+
+from jaxvar.audit.figure import slack_figure
+from jaxvar.audit.outcome import Outcome, counterexamples, promised
+from jaxvar.audit.statement import Finding
+from jaxvar.figures.style import style
+from jaxvar.files import write_whole
+from jaxvar.report.digits import between, plain
+from jaxvar.report.markup import Html, embed, label, tag
+from jaxvar.report.page import document
+from jaxvar.report.table import MISSING, Column, Entry, Row, name, table
+
+_SCRIPTS = ("tables.js", "theme.js")
+_CLAIMS = {"holds": "holds", "fails": "fails as printed", "open": "not proved as it stands"}
+
+
+def page(outcome: Outcome) -> str:
+    """The whole page, as text: nothing is fetched from anywhere."""
+    links = [tag("li", tag("a", _capital(group), href=f"#{_id(group)}")) for group in outcome.groups]
+    parts = [section(outcome, group) for group in outcome.groups]
+    body = tag(
+        "main",
+        _header(outcome),
+        tag("nav", tag("ul", *links), aria_label="Contents"),
+        *parts,
+        _counterexamples(outcome),
+    )
+    return document("jaxvar audit", body, embed({}), _SCRIPTS)
+
+
+def write_page(outcome: Outcome, path: Path) -> Path:
+    """Write the page, whole or not at all."""
+    written = page(outcome).encode("utf-8")
+    return write_whole(path, lambda file: file.write(written))
+
+
+def section(outcome: Outcome, group: str) -> Html:
+    """The section of a group: its figure, and a table with one row for each finding."""
+    found = outcome.of(group)
+    cases = list(dict.fromkeys(f.case for f in found))
+    columns = [
+        Column("Case", kind="name"),
+        Column("Statement", kind="name"),
+        Column("Verdict", kind="name"),
+        Column("Broken", "seeds"),
+        Column("Frequency", "% of seeds [95 % Clopper-Pearson]"),
+        Column("May fail", "in so many"),
+        Column("Slack", "observed / bound: median, 99 %, largest"),
+        Column("In the paper", kind="name"),
+        Column("Claim", kind="name"),
+    ]
+    rows = [Row(cases.index(f.case), _entries(outcome, f)) for f in found]
+    caption = f"Statements of the group {group}."
+    notes = dict.fromkeys((f.statement.title, f.statement.note) for f in found if f.statement.note)
+    told = [tag("li", label(f"{title}: {note}.")) for title, note in notes]
+    return tag(
+        "section",
+        tag("h2", _capital(group)),
+        _figure(outcome, group),
+        table(f"{_id(group)}-table", caption, columns, rows, cases, "Case"),
+        tag("details", tag("summary", "Notes on the statements"), tag("ul", *told)) if told else Html(),
+        id=_id(group),
+    )
+
+
+def _header(outcome: Outcome) -> Html:
+    button = tag("button", "Dark", type="button", class_="theme", hidden=True)
+    verdict = (
+        f"{len(outcome.broken)} statements that should hold are broken."
+        if outcome.broken
+        else "No statement that should hold was found broken."
+    )
+    return tag(
+        "header",
+        tag("div", tag("span", "jaxvar audit"), button, class_="eyebrow"),
+        tag("h1", "The paper's statements, confronted with data"),
+        tag("p", verdict, class_="question"),
+        tag("p", label(outcome.summary())),
+    )
+
+
+def _entries(outcome: Outcome, f: Finding) -> list[Entry]:
+    s = f.statement
+    share, slack = MISSING, MISSING
+    if f.share is not None:
+        low, high = 100 * float(f.share.low), 100 * float(f.share.high)
+        share = Entry(f"{plain(100 * f.share.estimate, 2)} {between(low, high, 2)}", f.share.estimate)
+        slack = Entry(", ".join(f"{x:.3g}" for x in f.slack), f.slack[-1])
+    return [
+        name(f.case),
+        name(s.title),
+        name(outcome.verdict(f)),
+        Entry(f"{plain(f.broken)} of {plain(f.seeds)}", f.broken),
+        share,
+        Entry(promised(f), s.failure),
+        slack,
+        Entry(tag("code", s.where)),
+        name(_CLAIMS[s.claim]),
+    ]
+
+
+def _counterexamples(outcome: Outcome) -> Html:
+    found = counterexamples(outcome)
+    if found is None:
+        return Html()
+    columns = [Column(column.title.capitalize(), kind="name") for column in found.columns]
+    rows = [Row(0, [name(str(cell)) for cell in row]) for row in found.rows]
+    return tag(
+        "section",
+        tag("h2", "Counterexamples"),
+        table("counterexamples-table", found.caption, columns, rows, ["all"]),
+        id="counterexamples",
+    )
+
+
+def _figure(outcome: Outcome, group: str) -> Html:
+    """The slack figure as a picture inside the page."""
+    if not any(f.slack for f in outcome.of(group)):
+        return Html()
+    drawing, buffer = slack_figure(outcome, group), io.BytesIO()
+    with style():
+        drawing.figure.savefig(buffer, format="png", dpi=160, metadata={"Software": None})
+    inches = drawing.figure.get_size_inches()
+    data = base64.b64encode(buffer.getvalue()).decode()
+    width, height = (math.ceil(96 * 1.4 * x) for x in inches)
+    return tag(
+        "img", src=f"data:image/png;base64,{data}", alt=drawing.caption, width=width, height=height, class_="slack"
+    )
+
+
+def _capital(group: str) -> str:
+    return group[0].upper() + group[1:]
+
+
+def _id(group: str) -> str:
+    return group.lower().replace(" ", "-")
