@@ -24,6 +24,7 @@ LAYERS = (
     {"analysis"},
     {"figures", "tables"},
     {"report"},
+    {"calibration"},
     {"testing"},
     {"bench"},
     {"cli"},
