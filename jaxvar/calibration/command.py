@@ -18,7 +18,7 @@ from jaxvar.files import write_whole
 from jaxvar.result import SimulationError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-SEEDS = {"bandit": 1000, "episodes": 500}
+SEEDS = {"bandit": 1000, "episodes": 400}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Calibrate:
     setting: Literal["bandit", "episodes"] = "bandit"
     """Which bank: SAVE and AVE-UCB on linear bandits, or UCRL-AVE on linear mixture MDPs."""
     seeds: int | None = None
-    """Per instance and multiplier; 1000 for bandits and 500 for episodes if not given. A claim needs 200."""
+    """Per instance and multiplier; 1000 for bandits and 400 for episodes if not given. A claim needs 200."""
     rounds: int | None = None
     """Rounds, or episodes; each instance's own if not given."""
     delta: float = 0.01

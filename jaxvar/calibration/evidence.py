@@ -41,10 +41,12 @@ class Calibration:
 
     A multiplier passes where in every case the lower end of the Clopper-Pearson interval of the probability of the
     event is at least ``1 - delta``. Nothing is assumed of how this depends on the multiplier: the answer is the
-    smallest one that was played such that it and all larger ones passed. To err, the worst case alone must look
-    better than it is, so the chance of that is at most ``(1 - level) / 2``, however many cases there are; and so it
-    stays for several multipliers, since they are taken from the largest down until one fails, the finer ones with
-    seeds of their own.
+    smallest one that was played such that it and all larger ones passed.
+
+    How often the answer is too small: a multiplier that is too small in one case passes with probability at most
+    ``(1 - level) / 2``, however many cases there are. Multipliers are taken from the largest down until one fails, so
+    this is also the chance that a grid ends in one that is too small; with two grids, the second with seeds of its
+    own, it is at most ``1 - level`` in all.
     """
 
     setting: str
@@ -69,9 +71,9 @@ class Calibration:
         """The answer for a switch: over all cases, or in one of them; None where not even the largest passed."""
         return smallest(self.verdicts(switch, case))
 
-    def is_least(self, switch: float) -> bool:
+    def is_least(self, switch: float, case: int | None = None) -> bool:
         """Whether every multiplier that was played passed, so that smaller ones might."""
-        return all(self.verdicts(switch).values())
+        return all(self.verdicts(switch, case).values())
 
     def verdicts(self, switch: float, case: int | None = None) -> dict[float, bool]:
         """Whether each multiplier passed, wherever it was played."""

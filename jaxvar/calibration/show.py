@@ -33,8 +33,8 @@ def summary(calibration: Calibration) -> Table:
     for switch in calibration.switches:
         chosen = calibration.multiplier(switch)
         for i, case in enumerate(calibration.cases):
-            alone = calibration.multiplier(switch, i)
-            shown = None if alone is None else f"{alone:.4g}"
+            alone, least = calibration.multiplier(switch, i), calibration.is_least(switch, i)
+            shown = None if alone is None else f"{'≤ ' if least else ''}{alone:.4g}"
             run = None if chosen is None else _last_with(calibration, switch, i, chosen)
             share = None if run is None or chosen is None else calibration.share(run, chosen)
             rows.append((case.instance, case.player, case.length, case.seeds, f"{switch:g}", shown, share))
