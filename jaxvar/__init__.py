@@ -3,7 +3,20 @@
 The ten lines to start from are in the README; ``help`` of each name has its equations, shapes and references.
 """
 
-from jaxvar import analysis, constants, figures, nets, planning, random, report, ridge, status, tables, testing
+from jaxvar import (
+    analysis,
+    calibration,
+    constants,
+    figures,
+    nets,
+    planning,
+    random,
+    report,
+    ridge,
+    status,
+    tables,
+    testing,
+)
 from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.confidence_ball import confidence_ball
@@ -76,6 +89,7 @@ __all__ = [
     "Trace",
     "analysis",
     "ave_ucb",
+    "calibration",
     "confidence_ball",
     "constants",
     "cw_oful",
