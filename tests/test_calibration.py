@@ -251,6 +251,7 @@ def test_shipped_preset_follows_from_its_counts(setting: str) -> None:
     assert content["claim"] is True and found.is_claim
     assert float(made.beta_scale) == found.multiplier(0.0) and not found.is_least(0.0)
     assert (found.setting, found.delta, found.level) == (setting, 0.01, 0.95)
+    assert [entry["switch"] for entry in content["multipliers"]] == list(found.switches)
     for entry in content["multipliers"]:
         assert entry["beta_scale"] == found.multiplier(entry["switch"])
 
@@ -260,7 +261,7 @@ def test_shipped_preset_follows_from_its_counts(setting: str) -> None:
     ]
     assert found.shape == {n: float(getattr(bank[0].algorithm.constants, n)) for n in found.shape}
     assert set(SHAPE) - {"preset"} <= set(found.shape)
-    for switch in (0.0, 12.6):
+    for switch in found.switches:
         played = [run.case for run in found.runs if run.switch == switch]
         assert sorted(set(played)) == list(range(len(bank))) and len(played) == 2 * len(bank)
     assert content["command"].startswith(f"jaxvar calibrate --setting {setting} --seeds {found.cases[0].seeds}")
