@@ -161,6 +161,8 @@ def calibrated(beta_scale: Any = None, *, setting: str = "bandit") -> RadiusCons
     If ``beta_scale`` is not given it is the smallest one at which the confidence event was seen to hold with
     probability ``1 - delta`` over a bank of instances, judged by the lower end of an interval. The file in
     ``jaxvar/calibration/presets`` has the bank, the counts and the command (``jaxvar calibrate``) that repeats them.
+    It is for lengths as in the bank, K up to 2,000: at K = 20,000 the bandit's multiplier was too small in the case
+    that had decided (``experiments/calibration``). Calibrate again for longer runs.
     """
     numbers = dict(calibrated_numbers(PRESETS / f"{checks.choice('setting', setting, SETTINGS)}.json"))
     if beta_scale is not None:
