@@ -4,6 +4,20 @@ The ten lines to start from are in the README; ``help`` of each name has its equ
 """
 
 from jaxvar import analysis, audit, constants, figures, nets, planning, random, report, ridge, status, tables, testing
+from jaxvar import (
+    analysis,
+    calibration,
+    constants,
+    figures,
+    nets,
+    planning,
+    random,
+    report,
+    ridge,
+    status,
+    tables,
+    testing,
+)
 from jaxvar import records as record
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.confidence_ball import confidence_ball
@@ -77,6 +91,7 @@ __all__ = [
     "analysis",
     "audit",
     "ave_ucb",
+    "calibration",
     "confidence_ball",
     "constants",
     "cw_oful",

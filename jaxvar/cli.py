@@ -17,6 +17,7 @@ from jaxvar.bench.draws import Draws, draws
 from jaxvar.bench.growth import Growth, growth
 from jaxvar.bench.kernels import Kernels, kernels
 from jaxvar.bench.report import Bench, bench
+from jaxvar.calibration.command import Calibrate, calibrate_command
 from jaxvar.cpu import tune_cpu
 from jaxvar.figures.of_study import draw_study
 from jaxvar.figures.regret_curves import AxisScale
@@ -29,6 +30,7 @@ from jaxvar.tables import TABLES, available
 TableName = Literal["all", "regret", "exponents", "coverage", "occupancy", "speed"]
 _DEFAULT_AUDIT = Audit()
 _DEFAULT_BENCH = Bench()
+_DEFAULT_CALIBRATE = Calibrate()
 _DEFAULT_DRAWS = Draws()
 _DEFAULT_KERNELS = Kernels()
 
@@ -40,6 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     commands: dict[str, Callable[..., int]] = {
         "audit": _audit,
         "bench": _bench,
+        "calibrate": _calibrate,
         "draws": _draws,
         "export": export_command,
         "figures": _figures,
@@ -63,6 +66,11 @@ def _audit(options: tyro.conf.OmitArgPrefixes[Audit] = _DEFAULT_AUDIT) -> int:
 def _bench(options: tyro.conf.OmitArgPrefixes[Bench] = _DEFAULT_BENCH) -> int:
     """Print time and memory per seed-round beside NumPy and Numba programs of the same algorithms."""
     return bench_all(options) if options.all else bench(options)
+
+
+def _calibrate(options: tyro.conf.OmitArgPrefixes[Calibrate] = _DEFAULT_CALIBRATE) -> int:
+    """Find the smallest multiplier of the radius that keeps the confidence event as often as promised."""
+    return calibrate_command(options)
 
 
 def _draws(options: tyro.conf.OmitArgPrefixes[Draws] = _DEFAULT_DRAWS) -> int:

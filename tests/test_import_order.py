@@ -27,6 +27,7 @@ LAYERS = (
     {"figures", "tables"},
     {"report"},
     {"audit"},
+    {"calibration"},
     {"testing"},
     {"bench"},
     {"cli"},
