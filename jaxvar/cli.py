@@ -26,6 +26,7 @@ from jaxvar.listing import Format, listing
 from jaxvar.study.commands import Run, export_command, merge_command, run_command
 from jaxvar.study.result import StudyResult
 from jaxvar.tables import TABLES, available
+from jaxvar.tables import Format as TableFormat
 
 TableName = Literal["all", "regret", "exponents", "coverage", "occupancy", "speed"]
 _DEFAULT_AUDIT = Audit()
@@ -141,18 +142,18 @@ def _run(options: tyro.conf.OmitArgPrefixes[Run]) -> int:
     return run_command(options)
 
 
-def _table(directory: tyro.conf.Positional[Path], to: Format = "text", what: TableName = "all") -> int:
+def _table(directory: tyro.conf.Positional[Path], to: TableFormat = "text", what: TableName = "all") -> int:
     """Print the tables of a study that was run.
 
     Args:
       directory: of the study.
-      to: plain text, CSV with all digits, or LaTeX (which needs the package booktabs).
+      to: plain text, CSV with all digits, LaTeX (which needs the package booktabs) or Markdown.
       what: which table; all are those for which there are records.
     """
     return _of_study(directory, lambda result: print(_tables(result, to, what), end=""))
 
 
-def _tables(result: StudyResult, to: Format, what: TableName) -> str:
+def _tables(result: StudyResult, to: TableFormat, what: TableName) -> str:
     names = available(result) if what == "all" else (what,)
     return "\n".join(TABLES[name](result).to(to) for name in names)
 

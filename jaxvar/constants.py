@@ -125,49 +125,17 @@ def tight(beta_scale: Any = 1.0) -> RadiusConstants:
 
 
 def practical(beta_scale: Any = None, *, setting: str = "bandit") -> RadiusConstants:
-    """The empirical variance in every layer and a small multiplier: not proved, meant for feasible K.
-
-    If ``beta_scale`` is not given it is 0.1 for a bandit and 0.01 for episodes, where a layer's data are split over all
-    value functions ever planned with, and a larger one explores for thousands of episodes. Neither is calibrated: on
-    random mixtures (d = 4) the confidence event held in all of 256 seeds with 0.01, on tabular RiverSwim (d = 50) in
-    none of 16 (``experiments/episodes``).
-    """
-    checks.choice("setting", setting, SETTINGS)
-    numbers = custom(
-        "practical",
-        beta_scale={"bandit": 0.1, "episodes": 0.01}[setting] if beta_scale is None else beta_scale,
-        sqrt_coef=3.15,
-        emp_coef=2.0,
-        log_coef=0.125,
-        floor_coef=0.0,
-        cross_coef=0.0,
-        range_coef=1.73,
-        bias_coef=1.0,
-        initial_coef=2.0,
-        switch=0.0,
-        log_shift=0.0,
-        fallback_count=0.0,
-        fallback_weight=0.0,
-        fallback_log=0.0,
-        fallback_floor=0.0,
-        fallback_cross=0.0,
-    )
-    return dataclasses.replace(numbers, setting=setting if beta_scale is None else "any")
-
-
-def calibrated(beta_scale: Any = None, *, setting: str = "bandit") -> RadiusConstants:
-    """The form of :func:`practical` with a multiplier that was measured: not proved, but its evidence is kept.
+    """The empirical variance in every layer and a multiplier that was measured: not proved, meant for feasible K.
 
     If ``beta_scale`` is not given it is the smallest one at which the confidence event was seen to hold with
-    probability ``1 - delta`` over a bank of instances, judged by the lower end of an interval. The file in
-    ``jaxvar/calibration/presets`` has the bank, the counts and the command (``jaxvar calibrate``) that repeats them.
-    It is for lengths as in the bank, K up to 2,000: at K = 20,000 the bandit's multiplier was too small in the case
-    that had decided (``experiments/calibration``). Calibrate again for longer runs.
+    probability 0.99 over a bank of instances, judged by the lower end of an interval: 0.1025 for bandits of up to
+    20,000 rounds, 0.0464 for up to 1,000 episodes. The files in ``jaxvar/calibration/presets`` have the bank, the
+    counts and the command (``jaxvar calibrate``) that repeats them; calibrate again for much longer runs.
     """
     numbers = dict(calibrated_numbers(PRESETS / f"{checks.choice('setting', setting, SETTINGS)}.json"))
     if beta_scale is not None:
         numbers["beta_scale"] = beta_scale
-    return dataclasses.replace(custom("calibrated", **numbers), setting=setting if beta_scale is None else "any")
+    return dataclasses.replace(custom("practical", **numbers), setting=setting if beta_scale is None else "any")
 
 
 @functools.cache
@@ -188,7 +156,7 @@ def for_episodes(constants: RadiusConstants) -> RadiusConstants:
     """
     if constants.setting != "bandit":
         return constants
-    presets = {"paper": paper, "paper_fixed": paper_fixed, "practical": practical, "calibrated": calibrated}
+    presets = {"paper": paper, "paper_fixed": paper_fixed, "practical": practical}
     preset = presets[constants.label]
     original = preset(setting="bandit")
     scales = ("beta_scale",) if constants.label in ("paper", "paper_fixed") else ()  # printed ones may be scaled

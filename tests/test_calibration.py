@@ -244,8 +244,8 @@ def test_shipped_preset_follows_from_its_counts(setting: str) -> None:
     """Fails if a number of the preset was written by hand, or the bank has changed since it was measured."""
     path = presets.PRESETS / f"{setting}.json"
     content, found = json.loads(path.read_text()), preset.read_calibration(path)
-    made = jv.constants.calibrated(setting=setting)
-    assert made.setting == setting and made.label == "calibrated" and float(made.switch) == 0.0
+    made = jv.constants.practical(setting=setting)
+    assert made.setting == setting and made.label == "practical" and float(made.switch) == 0.0
     for name in presets.number_names():
         assert float(getattr(made, name)) == content["constants"][name]
     assert content["claim"] is True and found.is_claim
@@ -290,16 +290,16 @@ def test_shipped_preset_for_episodes_can_be_played_again() -> None:
     replayed("episodes", "tabular RiverSwim, d = 8", "UCRL-AVE", slice(None))
 
 
-def test_calibrated_constants() -> None:
+def test_practical_constants() -> None:
     """Its form for episodes is found by name; a scale of one's own is for both, and changed numbers are refused."""
     c = jv.constants
-    assert c.for_episodes(c.calibrated()).setting == "episodes"
-    mine = c.calibrated(0.3)
+    assert c.for_episodes(c.practical()).setting == "episodes"
+    mine = c.practical(0.3)
     assert float(mine.beta_scale) == 0.3 and c.for_episodes(mine) is mine
-    with pytest.raises(ValueError, match=r"emp_coef of the bandit preset 'calibrated'"):
-        c.for_episodes(dataclasses.replace(c.calibrated(), emp_coef=np.float64(4.0)))
+    with pytest.raises(ValueError, match=r"emp_coef of the bandit preset 'practical'"):
+        c.for_episodes(dataclasses.replace(c.practical(), emp_coef=np.float64(4.0)))
     with pytest.raises(ValueError, match=r"^setting"):
-        c.calibrated(setting="bandits")
+        c.practical(setting="bandits")
 
 
 @pytest.mark.slow

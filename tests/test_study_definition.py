@@ -81,7 +81,7 @@ def test_parts_have_their_names():
     """Noise, schedules, presets and recorders, and nothing beside them."""
     assert set(names.NOISES) == {"two_point", "uniform", "sparse", "clipped_gaussian", "bernoulli", "none"}
     assert set(names.SCHEDULES) == {"constant", "two_level", "between", "decaying", "bursts", "by_round", "by_arm"}
-    assert set(names.PRESETS) == {"paper", "paper_fixed", "tight", "practical", "calibrated"}
+    assert set(names.PRESETS) == {"paper", "paper_fixed", "tight", "practical"}
     assert set(names.RECORDERS) == {"regret", "variance", "layer_rounds", "confidence", "optimism", "value_variance"}
 
 

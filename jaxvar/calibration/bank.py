@@ -16,7 +16,24 @@ from jaxvar.study.building import Built, build
 from jaxvar.study.plain import jsonable
 
 # The empirical variance decides in every layer past the switch; before it, R^2 sum w^2 does.
-SHAPE: Mapping[str, Any] = {"preset": "practical", "fallback_weight": 1.0}
+# Every constant is given here, since those of the preset come from what is found.
+SHAPE: Mapping[str, Any] = {
+    "preset": "practical",
+    "sqrt_coef": 3.15,
+    "emp_coef": 2.0,
+    "log_coef": 0.125,
+    "floor_coef": 0.0,
+    "cross_coef": 0.0,
+    "range_coef": 1.73,
+    "bias_coef": 1.0,
+    "initial_coef": 2.0,
+    "log_shift": 0.0,
+    "fallback_count": 0.0,
+    "fallback_weight": 1.0,
+    "fallback_log": 0.0,
+    "fallback_floor": 0.0,
+    "fallback_cross": 0.0,
+}
 SWITCHES = (0.0, 12.6)  # none, and the smallest that is proved; the printed 64 is past every layer reached as well
 
 
@@ -117,7 +134,7 @@ _CORNERS = {"arms": "hypercube"}
 
 _INSTANCES: Mapping[str, tuple[Instance, ...]] = {
     "bandit": (
-        Instance("d = 2, noise at R", 2000, _arms(2, 10, _two_point(1.0)), 1.0),
+        Instance("d = 2, noise at R", 20_000, _arms(2, 10, _two_point(1.0)), 1.0),  # decides, and more so when longer
         Instance("d = 5, noise at R", 2000, _arms(5, 20, _two_point(1.0)), 1.0),
         Instance("d = 20, noise at R", 2000, _arms(20, 40, _two_point(1.0)), 1.0),
         Instance("d = 5, R = 10 noise", 2000, _arms(5, 20, _two_point(0.1)), 1.0),

@@ -1,4 +1,4 @@
-"""Tables of a study: for the terminal, as CSV and as LaTeX."""
+"""Tables of a study: for the terminal, as CSV, LaTeX and Markdown."""
 
 from jaxvar.tables.of_study import TABLES, available, coverage, exponents, final_regret, occupancy, speed
 from jaxvar.tables.render import Column, Format, Table

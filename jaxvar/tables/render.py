@@ -1,4 +1,4 @@
-"""A table: for the terminal, as CSV and as LaTeX, its digits chosen by the uncertainty."""
+"""A table: for the terminal, as CSV, LaTeX and Markdown, its digits chosen by the uncertainty."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import math
+import re
 import textwrap
 import unicodedata
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from jaxvar.analysis.captions import visible
 from jaxvar.analysis.intervals import Interval
 from jaxvar.listing import escape
 
-Format = Literal["text", "csv", "latex"]
+Format = Literal["text", "csv", "latex", "markdown"]
 Kind = Literal["text", "number", "half", "ends"]
 WIDTH = 120  # of captions in text
 
@@ -45,8 +46,8 @@ class Table:
 
     def to(self, form: Format) -> str:
         """Rendered, with a line break at the end."""
-        checks.choice("to", form, ("text", "csv", "latex"))
-        return {"text": self.text, "csv": self.csv, "latex": self.latex}[form]()
+        forms = {"text": self.text, "csv": self.csv, "latex": self.latex, "markdown": self.markdown}
+        return forms[checks.choice("to", form, tuple(forms))]()
 
     def text(self) -> str:
         """Aligned for a terminal, below the caption."""
@@ -58,6 +59,16 @@ class Table:
             for one in row:
                 parts = [_pad(v, w, c.kind) for v, w, c in zip(one, widths, self.columns, strict=True)]
                 lines.append("  ".join(parts).rstrip())
+        return "\n".join(lines) + "\n"
+
+    def markdown(self) -> str:
+        """A table of GitHub's Markdown below the caption; all text is escaped."""
+        lines = [_marked_down(visible(self.caption)), ""]
+        lines += ["| " + " | ".join(_marked_down(visible(column.title)) for column in self.columns) + " |"]
+        lines += ["|" + "|".join("---" if column.kind == "text" else "---:" for column in self.columns) + "|"]
+        for row in self.rows:
+            cells = (_marked_down(_shown(v, c.kind)) for v, c in zip(row, self.columns, strict=True))
+            lines.append("| " + " | ".join(cells) + " |")
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
@@ -154,6 +165,11 @@ def _latex(value: Any, kind: Kind) -> str:
 
 def _escaped(text: str) -> str:
     return escape(visible(text)).replace("±", r"$\pm$")
+
+
+def _marked_down(text: str) -> str:
+    """Text in which Markdown sees nothing of its own."""
+    return re.sub(r"([\\`*_{}\[\]<>$|])", r"\\\1", text)
 
 
 def _width(text: str) -> int:

@@ -1,0 +1,146 @@
+"""An experiment: studies that lie beside it as TOML files, and what is concluded from them.
+
+``python -m experiments.NAME`` runs the studies (or what is left of them), then writes the tables and the figures.
+``--publish`` also puts them into the experiment's own folder, where ``README.md`` and the documentation show them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+import jaxvar as jv
+from experiments.found import Found, filled, write_found
+from jaxvar.figures import Drawing, save
+from jaxvar.files import write_whole
+from jaxvar.study.definition import Study
+from jaxvar.study.errors import RunError
+from jaxvar.study.load import failures
+from jaxvar.study.result import StudyResult
+from jaxvar.tables import Table
+
+FOLDER = Path(__file__).parent
+
+
+@dataclasses.dataclass(frozen=True)
+class Conclusions:
+    """Tables and figures by name; the names are those of their files."""
+
+    tables: Mapping[str, Table]
+    figures: Mapping[str, Drawing]
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """A folder below ``experiments`` with the studies ``*.toml``."""
+
+    name: str
+    conclude: Callable[[Mapping[str, StudyResult]], Conclusions]  # of results by the names of their files
+
+    @property
+    def folder(self) -> Path:
+        """Where its studies, its page and what was found are."""
+        return FOLDER / self.name
+
+    def studies(self) -> dict[str, Study]:
+        """By the names of their files, in alphabetical order."""
+        return {path.stem: jv.read_study(path) for path in sorted(self.folder.glob("*.toml"))}
+
+    def run(self, options: Options) -> tuple[Conclusions, dict[str, StudyResult]]:
+        """Run what is left of the studies, conclude, and write tables and figures."""
+        out = Path(options.out or f"results/{self.name}")
+        results = {}
+        for name, study in self.studies().items():
+            if options.progress:
+                print(f"{self.name}: {name}", file=sys.stderr, flush=True)
+            result = jv.run_study(sized(study, options), out / name, progress=options.progress)
+            assert result is not None  # one process, which writes
+            results[name] = result
+        conclusions = self.conclude(results)
+        for name, table in conclusions.tables.items():
+            _write(out / f"{name}.csv", table.csv())
+        for name, drawing in conclusions.figures.items():
+            save(drawing, out / name)
+        return conclusions, results
+
+    def publish(self, conclusions: Conclusions, results: Mapping[str, StudyResult]) -> list[Path]:
+        """Put figures, ``found.json`` and the tables of ``README.md`` into the experiment's folder."""
+        paths = []
+        for name, drawing in conclusions.figures.items():
+            pdf, png = save(drawing, self.folder / name)
+            pdf.unlink()  # pages show the other one
+            paths.append(png)
+        behind = {name: {k: result.config[k] for k in ("study", "runs")} for name, result in results.items()}
+        found = Found(f"python -m experiments.{self.name} --publish", behind, conclusions.tables)
+        paths.append(write_found(self.folder / "found.json", found))
+        readme = self.folder / "README.md"
+        return [*paths, _write(readme, filled(readme.read_text(), conclusions.tables))]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Run an experiment's studies, then write its tables and figures."""
+
+    seeds: int | None = None
+    """Seeds per cell; each study's own if not given."""
+    longer: float = 1.0
+    """Factor of every study's rounds or episodes."""
+    out: str | None = None
+    """Folder for everything; results/NAME if not given. One that holds a part of the studies is gone on with."""
+    publish: bool = False
+    """Put tables and figures into the experiment's own folder as well. Only at the size of its studies."""
+    progress: bool = True
+    """Show progress bars."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.longer < float("inf"):
+            raise ValueError(f"longer must be positive and finite, got {self.longer!r}")
+        if self.publish and (self.seeds is not None or self.longer != 1.0):
+            raise ValueError("publish is for the studies as they are, without seeds and longer")
+
+
+def sized(study: Study, options: Options) -> Study:
+    """A study with the seeds and the length that were asked for; records given as a list keep their shares."""
+    changes: dict[str, Any] = {} if options.seeds is None else {"seeds": options.seeds}
+    if options.longer != 1.0:
+        length = max(2, round(study.length * options.longer))
+        changes["rounds" if study.rounds is not None else "episodes"] = length
+        if isinstance(study.records, list | tuple):
+            records = sorted({max(1, round(k * length / study.length)) for k in study.records})
+            changes["records"] = type(study.records)(records)
+    return dataclasses.replace(study, **changes)
+
+
+def main(experiment: Experiment, argv: list[str] | None = None) -> int:
+    """Exit code 0 when done, 1 when a study or one of its runs failed, 2 for bad usage."""
+    start = time.perf_counter()
+    try:
+        options = tyro.cli(Options, prog=f"python -m experiments.{experiment.name}", args=argv)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    jv.tune_cpu()
+    try:
+        conclusions, results = experiment.run(options)
+    except (ValueError, RunError) as error:
+        print(f"the experiment failed: {error}", file=sys.stderr)
+        return 1
+    for line in (failed := [line for result in results.values() for line in failures(result)]):
+        print(line, file=sys.stderr)
+    for table in conclusions.tables.values():
+        print(f"\n{table.text()}", end="")
+    print(f"\n{time.perf_counter() - start:.0f} seconds.")
+    if options.publish and not failed:
+        for path in experiment.publish(conclusions, results):
+            print(f"  {path}")
+    return 1 if failed else 0
+
+
+def _write(path: Path, text: str) -> Path:
+    return write_whole(path, lambda buffer: buffer.write(text.encode()))
