@@ -17,6 +17,7 @@ import re
 import textwrap
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -25,12 +26,14 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 import jaxvar
+from experiments.found import read_found
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.cli import main
 from jaxvar.listing import LEGEND, note_on, sections, typeset, used_columns
 from jaxvar.study import names
 
 HELP_COLUMNS = 84
+ROOT = Path(__file__).parents[1]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -165,11 +168,17 @@ def entries(home: str, *wanted: str) -> str:
     return "```{eval-rst}\n" + "\n".join(lines) + "```\n"
 
 
+def found(experiment: str, table: str) -> str:
+    """A table that is stored beside an experiment."""
+    return read_found(ROOT / "experiments" / experiment / "found.json").tables[table].markdown()
+
+
 TEXTS: dict[str, Callable[..., str]] = {
     "algorithms": algorithms,
     "command_line": command_line,
     "constants": constants,
     "entries": entries,
+    "found": found,
     "makers": makers,
     "module": module,
 }

@@ -26,6 +26,7 @@ from jaxvar.study.result import StudyResult
 from jaxvar.tables import Table
 
 FOLDER = Path(__file__).parent
+COMMAND = "python -m experiments"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,18 +70,18 @@ class Experiment:
             save(drawing, out / name)
         return conclusions, results
 
-    def publish(self, conclusions: Conclusions, results: Mapping[str, StudyResult]) -> list[Path]:
-        """Put figures, ``found.json`` and the tables of ``README.md`` into the experiment's folder."""
-        paths = []
-        for name, drawing in conclusions.figures.items():
-            pdf, png = save(drawing, self.folder / name)
-            pdf.unlink()  # pages show the other one
-            paths.append(png)
-        behind = {name: {k: result.config[k] for k in ("study", "runs")} for name, result in results.items()}
-        found = Found(f"python -m experiments.{self.name} --publish", behind, conclusions.tables)
-        paths.append(write_found(self.folder / "found.json", found))
-        readme = self.folder / "README.md"
-        return [*paths, _write(readme, filled(readme.read_text(), conclusions.tables))]
+
+def publish(name: str, conclusions: Conclusions, results: Mapping[str, StudyResult] | None = None) -> list[Path]:
+    """Put figures, ``found.json`` and the tables of ``README.md`` into the folder of an experiment."""
+    folder, paths = FOLDER / name, list[Path]()
+    for stem, drawing in conclusions.figures.items():
+        pdf, png = save(drawing, folder / stem)
+        pdf.unlink()  # pages show the other one
+        paths.append(png)
+    behind = {name: {k: result.config[k] for k in ("study", "runs")} for name, result in (results or {}).items()}
+    paths.append(write_found(folder / "found.json", Found(f"{COMMAND}.{name} --publish", behind, conclusions.tables)))
+    readme = folder / "README.md"
+    return [*paths, _write(readme, filled(readme.read_text(), conclusions.tables))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,13 +119,9 @@ def sized(study: Study, options: Options) -> Study:
 
 
 def main(experiment: Experiment, argv: list[str] | None = None) -> int:
-    """Exit code 0 when done, 1 when a study or one of its runs failed, 2 for bad usage."""
+    """Exit code 0 when done, 1 when a study or one of its runs failed; bad usage exits with 2."""
     start = time.perf_counter()
-    try:
-        options = tyro.cli(Options, prog=f"python -m experiments.{experiment.name}", args=argv)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
+    options = tyro.cli(Options, prog=f"{COMMAND}.{experiment.name}", args=argv)
     jv.tune_cpu()
     try:
         conclusions, results = experiment.run(options)
@@ -137,7 +134,7 @@ def main(experiment: Experiment, argv: list[str] | None = None) -> int:
         print(f"\n{table.text()}", end="")
     print(f"\n{time.perf_counter() - start:.0f} seconds.")
     if options.publish and not failed:
-        for path in experiment.publish(conclusions, results):
+        for path in publish(experiment.name, conclusions, results):
             print(f"  {path}")
     return 1 if failed else 0
 

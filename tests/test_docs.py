@@ -24,7 +24,7 @@ PAGES = sorted(DOCS.glob("*.md"))
 TEMPLATES = sorted((DOCS / "templates").glob("*.sh"))
 # Modules without __all__: their public names are what they define themselves.
 PLAIN = ("constants", "nets", "noise", "planning", "random", "record", "ridge", "schedules", "status")
-LISTED = ("analysis", "figures", "report", "tables", "testing")
+LISTED = ("analysis", "audit", "calibration", "figures", "report", "tables", "testing")
 SHOWN = [ROOT / "README.md", *PAGES]
 
 
@@ -98,7 +98,9 @@ def test_every_algorithm_is_in_the_table(site):
 
 def test_every_command_is_in_the_reference(site):
     page = (site / "command_line.html").read_text()
-    for verb in ("bench", "draws", "export", "figures", "growth", "kernels", "list", "merge", "report", "run", "table"):
+    theory = ("audit", "calibrate")
+    measuring = ("bench", "draws", "growth", "kernels", "list")
+    for verb in (*theory, *measuring, "export", "figures", "merge", "report", "run", "table"):
         assert f"usage: jaxvar {verb} " in page, verb
     assert "--checkpoint-seconds" in page
 

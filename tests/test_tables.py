@@ -156,8 +156,19 @@ def test_occupancy_and_coverage_and_speed():
     assert tables.speed(result).rows[0][3:] == (40, 1000, 2.0, 20000.0)
 
 
+def test_markdown_is_a_table_whatever_labels_hold():
+    """Every row has as many bars as the header; nothing of a label is markup."""
+    rows = tuple((label, 1.5) for label in HOSTILE)
+    lines = Table("A *caption*", (Column("a|b"), Column("x", "number")), rows).markdown().splitlines()
+    assert lines[0] == r"A \*caption\*" and lines[2:4] == [r"| a\|b | x |", "|---|---:|"]
+    assert len(lines) == 4 + len(HOSTILE)
+    for line in lines[4:]:
+        assert len(re.findall(r"(?<!\\)\|", line)) == 3 and line.endswith(" | 1.50 |")
+        assert not re.search(r"(?<!\\)[<>$`*_]", line)
+
+
 def test_wrong_rows_and_forms_are_refused():
     with pytest.raises(ValueError, match="rows must have 1 cells, got 2"):
         Table("c", (Column("x"),), (("a", "b"),))
-    with pytest.raises(ValueError, match="to must be one of 'text', 'csv', 'latex', got 'html'"):
+    with pytest.raises(ValueError, match="to must be one of 'text', 'csv', 'latex', 'markdown', got 'html'"):
         Table("c", (), ()).to("html")

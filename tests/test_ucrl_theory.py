@@ -338,6 +338,6 @@ def test_presets_for_episodes() -> None:
     printed = jv.ucrl_ave(2, 3, 100, constants=c.paper(0.07)).constants
     names = ("beta_scale", "sqrt_coef", "emp_coef", "log_coef", "floor_coef", "range_coef", "bias_coef", "switch")
     assert [float(getattr(printed, n)) for n in names] == [0.07, 16, 64, 8, 32, 6, 1, 64]
-    assert float(c.for_episodes(c.practical()).beta_scale) == 0.01
+    assert c.for_episodes(c.practical()).beta_scale == c.practical(setting="episodes").beta_scale
     chosen = c.practical(0.3)
     assert c.for_episodes(chosen) is chosen and c.for_episodes(c.tight()).setting == "any"

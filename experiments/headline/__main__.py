@@ -10,6 +10,8 @@ from pathlib import Path
 import tyro
 
 import jaxvar as jv
+from experiments.experiment import publish
+from experiments.headline.conclude import conclude
 from jaxvar.figures import draw_study
 from jaxvar.files import write_whole
 from jaxvar.report import write_page
@@ -28,8 +30,14 @@ class Headline:
     """Rounds per seed."""
     out: str = "results/headline"
     """Folder for everything; one that holds a part of the study is gone on with."""
+    publish: bool = False
+    """Put tables and figures into the experiment's own folder as well. Only at the sizes that are the default."""
     progress: bool = True
     """Show a progress bar."""
+
+    def __post_init__(self) -> None:
+        if self.publish and (self.seeds, self.rounds) != (Headline.seeds, Headline.rounds):
+            raise ValueError("publish is for the study as it is, without seeds and rounds")
 
 
 def make(options: Headline) -> tuple[jv.StudyResult, list[Path]]:
@@ -61,6 +69,8 @@ def main() -> int:
     )
     for path in paths:
         print(f"  {path.resolve()}")
+    if options.publish and not failed:
+        publish("headline", conclude(result), {"headline": result})
     return 1 if failed else 0
 
 

@@ -1,7 +1,7 @@
 """The paper's statements, confronted with data: how often each fails, and by how much it holds."""
 
 from jaxvar.audit.bandit import audit_save
-from jaxvar.audit.martingales import STREAMS, audit_stream
+from jaxvar.audit.martingales import STREAMS, Stream, audit_stream
 from jaxvar.audit.mixture import audit_ucrl_ave
 from jaxvar.audit.one_layer import audit_layer
 from jaxvar.audit.outcome import Outcome, counterexamples, table
@@ -13,6 +13,7 @@ __all__ = [
     "Finding",
     "Outcome",
     "Statement",
+    "Stream",
     "audit_layer",
     "audit_save",
     "audit_stream",

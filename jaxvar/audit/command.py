@@ -12,6 +12,7 @@ from jaxvar.audit.outcome import Outcome, counterexamples, table
 from jaxvar.audit.page import write_page
 from jaxvar.figures.save import save
 from jaxvar.files import write_whole
+from jaxvar.study.precision import in_precision
 
 HELD, BROKEN, USAGE = 0, 1, 2
 
@@ -63,17 +64,18 @@ def audit_command(options: Audit) -> int:
 
 
 def audit(options: Audit) -> Outcome:
-    """Run the cases that were asked for."""
+    """Run the cases that were asked for, in float64: identities are judged to eight digits."""
     from tqdm import tqdm
 
     size = Size(options.seeds, options.rounds, options.delta, options.seed_key)
-    chosen = cases(size, options.statements)
     findings = []
-    with tqdm(total=len(chosen), unit="case", disable=not options.progress) as bar:
-        for case in chosen:
-            bar.set_description(case.group)
-            findings += [f for f in case.run() if _is_wanted(f.statement.key, case.group, options.statements)]
-            bar.update()
+    with in_precision("float64"):
+        chosen = cases(size, options.statements)
+        with tqdm(total=len(chosen), unit="case", disable=not options.progress) as bar:
+            for case in chosen:
+                bar.set_description(case.group)
+                findings += [f for f in case.run() if _is_wanted(f.statement.key, case.group, options.statements)]
+                bar.update()
     about = f"{size.seeds:,} seeds, {size.rounds:,} rounds, delta {size.delta:g}, key {size.seed_key}."
     return Outcome(tuple(findings), about)
 

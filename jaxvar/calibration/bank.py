@@ -67,7 +67,7 @@ def bank(setting: str, *, delta: float = 0.01, length: int | None = None, shape:
       setting: ``bandit`` or ``episodes``.
       delta: the failure probability the algorithms are given.
       length: rounds or episodes; those of each instance if not given.
-      shape: the constants, as a study writes them; :data:`SHAPE` if not given.
+      shape: the constants, as a study writes them; those of ``practical`` if not given.
     """
     instances = _INSTANCES[checks.choice("setting", setting, SETTINGS)]
     if length is not None:

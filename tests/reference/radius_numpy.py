@@ -66,7 +66,8 @@ TIGHT: dict[str, float] = {
 }
 
 PRACTICAL: dict[str, float] = {
-    # "emp in every layer, beta = c*(3.15*2^{-l} sqrt((2 emp + R^2 log/8) log) + 1.73*2^{-l} R log) + 2^{-l}", c = 0.1.
+    # "emp in every layer, beta = c*(3.15*2^{-l} sqrt((2 emp + R^2 log/8) log) + 1.73*2^{-l} R log) + 2^{-l}", with c = 0.1
+    # here; the preset has a measured c. The weight is that of a layer before the switch, of which there is none.
     "beta_scale": 0.1,
     "sqrt_coef": 3.15,
     "emp_coef": 2.0,
@@ -79,7 +80,7 @@ PRACTICAL: dict[str, float] = {
     "switch": 0.0,
     "log_shift": 0.0,
     "fallback_count": 0.0,
-    "fallback_weight": 0.0,
+    "fallback_weight": 1.0,
     "fallback_log": 0.0,
     "fallback_floor": 0.0,
     "fallback_cross": 0.0,

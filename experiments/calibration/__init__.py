@@ -1,0 +1,1 @@
+"""How small the radius may be: the counts behind ``jaxvar.constants.practical``."""
