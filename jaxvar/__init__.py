@@ -3,9 +3,9 @@
 The ten lines to start from are in the README; ``help`` of each name has its equations, shapes and references.
 """
 
-from jaxvar import analysis, audit, constants, figures, nets, planning, random, report, ridge, status, tables, testing
 from jaxvar import (
     analysis,
+    audit,
     calibration,
     constants,
     figures,

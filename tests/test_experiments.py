@@ -102,7 +102,7 @@ def unknown(text, values):
 def test_numbers_are_looked_up():
     """Fails if the check of the pages below would let a wrong number pass."""
     values = {0.4837, 1929.4, 0.873, 20_000.0}
-    good = "Slope 0.48, regret 1,929 or 1,900, in 87 % of seeds, layer 9, after 20,000 rounds; `0.77` is code, 10^7 a power"
+    good = "Slope 0.48, regret 1,929 or 1,900, in 87 % of seeds, layer 9, after 20,000 rounds; `0.77` is code"
     assert unknown(good, values) == []
     assert unknown("Slope 0.49, regret 1,928, in 88 % of seeds, after 21,000 rounds", values) == [
         "0.49",

@@ -1,7 +1,7 @@
 """The paper's statements, confronted with data: how often each fails, and by how much it holds."""
 
 from jaxvar.audit.bandit import audit_save
-from jaxvar.audit.martingales import STREAMS, Stream, audit_stream
+from jaxvar.audit.martingales import STREAMS, Draw, Past, Stream, audit_stream
 from jaxvar.audit.mixture import audit_ucrl_ave
 from jaxvar.audit.one_layer import audit_layer
 from jaxvar.audit.outcome import Outcome, counterexamples, table
@@ -9,9 +9,11 @@ from jaxvar.audit.statement import Example, Finding, Statement
 
 __all__ = [
     "STREAMS",
+    "Draw",
     "Example",
     "Finding",
     "Outcome",
+    "Past",
     "Statement",
     "Stream",
     "audit_layer",

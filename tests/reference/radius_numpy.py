@@ -66,7 +66,7 @@ TIGHT: dict[str, float] = {
 }
 
 PRACTICAL: dict[str, float] = {
-    # "emp in every layer, beta = c*(3.15*2^{-l} sqrt((2 emp + R^2 log/8) log) + 1.73*2^{-l} R log) + 2^{-l}", with c = 0.1
+    # "emp in every layer, beta = c*(3.15*2^{-l} sqrt((2 emp + R^2 log/8) log) + 1.73*2^{-l} R log) + 2^{-l}"; c = 0.1
     # here; the preset has a measured c. The weight is that of a layer before the switch, of which there is none.
     "beta_scale": 0.1,
     "sqrt_coef": 3.15,
