@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from experiments.found import read_found
 from jaxvar.analysis import mean_interval, sample
 from jaxvar.study.definition import Study
 from jaxvar.study.result import CellResult, StudyResult
@@ -33,7 +35,12 @@ def multiplier(cell: CellResult) -> float:
 def table(tune: StudyResult, edge: float) -> Table:
     """Which multipliers are best; ``edge`` is the least one of the grid."""
     rows = tuple(
-        (name, multiplier(cell), mean_interval(sample(cell).final), "the least tried" if multiplier(cell) == edge else "")
+        (
+            name,
+            multiplier(cell),
+            mean_interval(sample(cell).final),
+            "the least tried" if multiplier(cell) == edge else "",
+        )
         for name, cell in best(tune).items()
     )
     columns = (Column("algorithm"), Column("multiplier", "number"), Column("regret", "half"), Column("note"))
@@ -76,3 +83,8 @@ def at_own_size(result: StudyResult, study: Study) -> bool:
 def _used(entry: Mapping[str, Any]) -> float:
     numbers = entry["constants"] if isinstance(entry.get("constants"), Mapping) else entry
     return float(numbers.get("beta_scale", 1.0))
+
+
+def found_in(path: Path) -> dict[str, float]:
+    """The multipliers of the table ``tuned`` in an experiment's ``found.json``."""
+    return multipliers(read_found(path).tables["tuned"])

@@ -51,10 +51,7 @@ def _exponents(levels: StudyResult) -> Table:
     """The total variance is K std^2, so that its exponent is half of that of the standard deviation."""
     ranges = {"all five decades": (0.0, 1.0), "lower three, to std 0.1": (0.0, 0.1), "upper two": (0.1, 1.0)}
     found = {title: exponents(levels, "noise.std", *ends, power=2.0) for title, ends in ranges.items()}
-    growth = {
-        name: ratio(cells[max(cells)], cells[min(cells)])
-        for name, cells in rows(levels, "noise.std").items()
-    }
+    growth = {name: ratio(cells[max(cells)], cells[min(cells)]) for name, cells in rows(levels, "noise.std").items()}
     caption = (
         f"Exponents of regret in the total variance after {_rounds(levels)} (95 % bootstrap intervals), and regret at "
         "the loudest level over that at the quietest. The bound has the exponent 0.5."
