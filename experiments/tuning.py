@@ -43,7 +43,7 @@ def table(tune: StudyResult, edge: float) -> Table:
         )
         for name, cell in best(tune).items()
     )
-    columns = (Column("algorithm"), Column("multiplier", "number"), Column("regret", "half"), Column("note"))
+    columns = (Column("algorithm"), Column("multiplier"), Column("regret", "half"), Column("note"))
     first = tune.cells[0]
     caption = (
         f"Tuned multipliers: those with the least mean regret after {first.num_rounds:,} {tune.unit}s on "

@@ -90,7 +90,7 @@ def test_another_size_may_have_another_best_multiplier(chosen):
     results = of_variance({**chosen, "OFUL": 0.1})
     config = results["tune"].config["study"]
     smaller = dataclasses.replace(results["tune"], config={"study": {**config, "seeds": config["seeds"] // 2}})
-    assert variance.conclude({**results, "tune": smaller}).tables["tuned"].rows[2][:2] == ("OFUL", 0.1)
+    assert variance.conclude({**results, "tune": smaller}).tables["tuned"].rows[2][:2] == ("OFUL", "0.1")
 
 
 def test_a_label_must_say_what_is_used(chosen):

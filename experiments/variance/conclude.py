@@ -131,7 +131,7 @@ def _shapes(shapes: StudyResult) -> Table:
         Column(f"minus {KNOWN}", "half"),
     )
     caption = (
-        f"Three kinds of noise with the same expected total variance, {_rounds(shapes)}: means and paired differences "
+        f"Three kinds of noise with nearly the same total variance, {_rounds(shapes)}: means and paired differences "
         "with 95 % t intervals, ratios with 95 % bootstrap intervals."
     )
     return Table(caption, columns, tuple(map(line, shapes.cells)))

@@ -36,7 +36,9 @@ def against_total_variance(levels: StudyResult) -> Drawing:
                     elinewidth=0.8,
                     capsize=1.5,
                 )
-            (handles["exponent 1/2, as in the bound"],) = axis.plot(total, np.sqrt(total), color=GREY, linewidth=2)
+            (handles["exponent 1/2, as in the bound"],) = axis.plot(
+                total, np.sqrt(total), color=GREY, alpha=0.4, linewidth=4
+            )
             axis.set(xscale="log", yscale="log", xlabel="total variance")
             grid.title(axis, environment)
         first = levels.cells[0]
