@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 import jaxvar as jv
 from experiments import tuning
 from experiments.by_value import exponent_table, regret_table, rows
@@ -33,6 +35,7 @@ def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
             levels, "noise.std", f"Regret after {_rounds(levels)} at every noise level (95 % t intervals).", "std"
         ),
         "exponents": _exponents(levels),
+        "floors": _floors(levels),
         "printed": _printed(results["printed"]),
         "told": _told(told),
         "loose": _loose(told),
@@ -57,6 +60,34 @@ def _exponents(levels: StudyResult) -> Table:
         "the loudest level over that at the quietest. The bound has the exponent 0.5."
     )
     return exponent_table({**found, "loudest / quietest": growth}, caption)
+
+
+def _floors(levels: StudyResult) -> Table:
+    """From which noise on the part of regret that the noise makes is the larger one."""
+    lines = []
+    for name, cells in rows(levels, "noise.std").items():
+        std = np.array(sorted(cells))
+        mean = np.array([sample(cells[s]).final.mean() for s in std])
+        above = int(np.argmax(mean > 2 * mean[0])) if mean[-1] > 2 * mean[0] else None
+        if above is None:
+            lines.append((*name, mean[0], None, None))
+            continue
+        two = slice(above - 1, above + 1)
+        doubled = float(np.exp(np.interp(np.log(2 * mean[0]), np.log(mean[two]), np.log(std[two]))))
+        rounds = next(iter(cells.values())).num_rounds * (doubled / 0.1) ** 2
+        lines.append((*name, mean[0], doubled, round(rounds)))
+    titles = (
+        Column("problem"),
+        Column("algorithm"),
+        Column("floor", "number"),
+        Column("std at twice the floor", "number"),
+    )
+    caption = (
+        "The floor, which is the mean regret at the quietest level; the noise std at which regret is twice that, by "
+        "interpolation of logarithms; and the rounds after which std 0.1 would do the same, if what noise adds grows "
+        "as std √K and the floor does not grow. Empty: not reached."
+    )
+    return Table(caption, (*titles, Column("rounds for std 0.1", "number")), tuple(lines))
 
 
 def _printed(printed: StudyResult) -> Table:
