@@ -37,7 +37,7 @@ def table(tune: StudyResult, edge: float) -> Table:
     rows = tuple(
         (
             name,
-            multiplier(cell),
+            f"{multiplier(cell):g}",
             mean_interval(sample(cell).final),
             "the least tried" if multiplier(cell) == edge else "",
         )
