@@ -8,6 +8,7 @@ import pytest
 
 from experiments import measures, tuning
 from experiments.deterministic import conclude as deterministic
+from experiments.deterministic.crossing import crossing
 from experiments.deterministic.flattening import layer_rounds, median_gap, rounds_until_flat
 from experiments.dimension import conclude as dimension
 from experiments.experiment import Experiment
@@ -115,6 +116,16 @@ def test_growth_in_the_last_decade():
     row = deterministic._growth(made_up.cell(curves), 100)
     assert (row[2].estimate, row[3].estimate, row[4].estimate) == (5, 6, 1)
     assert row[6].estimate == 0.5
+
+
+def test_curves_meet_where_their_laws_do():
+    """``8 k^0.25`` and ``k^0.5`` are equal at 8^4 = 4096."""
+    slow, fast = (made_up.cell(made_up.curves(scale=s, power=p)) for s, p in ((8.0, 0.25), (1.0, 0.5)))
+    assert crossing(slow, fast).estimate == pytest.approx(4096)
+    assert crossing(fast, slow) is None  # it is ahead
+    steep = made_up.cell(made_up.curves(scale=8.0, power=0.5))
+    assert crossing(steep, fast) is None  # it never will be
+    assert crossing(made_up.cell(made_up.curves(scale=8.0, power=0.499)), fast) is None  # not for ages
 
 
 def test_flattening_follows_from_the_radius():
