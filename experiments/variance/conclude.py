@@ -64,7 +64,7 @@ def _exponents(levels: StudyResult) -> Table:
 
 def _floors(levels: StudyResult) -> Table:
     """From which noise on the part of regret that the noise makes is the larger one."""
-    lines = []
+    lines: list[tuple[object, ...]] = []
     for name, cells in rows(levels, "noise.std").items():
         std = np.array(sorted(cells))
         mean = np.array([sample(cells[s]).final.mean() for s in std])
