@@ -1,0 +1,48 @@
+"""Tables of final regret: a row for each algorithm, a column for each value of what was swept, and exponents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxvar.analysis import Interval, mean_interval, sample
+from jaxvar.analysis.sample import named, swept_value, value_text
+from jaxvar.study.result import CellResult, StudyResult
+from jaxvar.tables import Column, Table
+
+Name = tuple[str, str]  # of an environment and of an algorithm, each with the settings that the rows do not share
+
+
+def rows(result: StudyResult, parameter: str) -> dict[Name, dict[Any, CellResult]]:
+    """Cells by name, and by the value of the parameter."""
+    found: dict[Name, dict[Any, CellResult]] = {}
+    for cell in result.cells:
+        found.setdefault(name_without(cell, parameter), {})[swept_value(cell, parameter)] = cell
+    return found
+
+
+def name_without(cell: CellResult, parameter: str) -> Name:
+    """As :func:`jaxvar.analysis.slopes_in` calls the line that the cell is a point of."""
+    settings = (cell.environment_settings, cell.algorithm_settings)
+    environment, algorithm = ({k: v for k, v in s.items() if k != parameter} for s in settings)
+    return named(cell.environment, environment), named(cell.algorithm, algorithm)
+
+
+def regret_table(result: StudyResult, parameter: str, caption: str, title: str) -> Table:
+    """Mean final regret with t intervals; ``title`` names the parameter in the columns."""
+    found = rows(result, parameter)
+    values = list(dict.fromkeys(value for cells in found.values() for value in cells))
+    columns = [Column("problem"), Column("algorithm"), *(Column(f"{title} {value_text(v)}", "half") for v in values)]
+    lines = [
+        (*name, *(mean_interval(sample(cells[v]).final) if v in cells else None for v in values))
+        for name, cells in found.items()
+    ]
+    return Table(caption, tuple(columns), tuple(lines))
+
+
+def exponent_table(found: Mapping[str, Mapping[Name, Interval | None]], caption: str) -> Table:
+    """Exponents of several ranges, by the ranges' titles; all have the same rows."""
+    names: Sequence[Name] = list(dict.fromkeys(name for exponents in found.values() for name in exponents))
+    lines = [(*name, *(exponents.get(name) for exponents in found.values())) for name in names]
+    columns = (Column("problem"), Column("algorithm"), *(Column(title, "ends") for title in found))
+    return Table(caption, columns, tuple(lines))

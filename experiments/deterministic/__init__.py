@@ -1,0 +1,1 @@
+"""Regret without noise: does it stop growing?"""

@@ -1,0 +1,1 @@
+"""Regret against the dimension, with noise and without."""
