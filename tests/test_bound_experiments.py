@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
 
@@ -40,7 +41,9 @@ def filled(num_rounds):
     """Rounds per layer that follow the law, [seeds, 2, 1 + layers]."""
     law = [2 * n * math.log(16) / math.log1p(4.0**-n) for n in range(1, 11)]
     last = np.diff(np.minimum(np.cumsum([0.0, *law]), num_rounds))
-    return np.broadcast_to(np.stack([0 * last, last])[None], (SEEDS, 2, 10)).repeat(1, axis=0) @ np.eye(10, 11, 1)
+    counts = np.zeros((SEEDS, 2, 11))
+    counts[:, -1, 1:] = last
+    return counts
 
 
 def test_regret_is_divided_by_the_bound_of_its_own_instance():
@@ -86,7 +89,7 @@ def test_parting_is_the_first_round_after_which_the_regrets_stay_apart():
 
 
 def test_the_first_layer_to_adapt_is_where_the_printed_switch_is():
-    """By hand: 2^9 is the first power of two above 64 sqrt(log(4 k^2 L / delta)); smaller multipliers change nothing."""
+    """By hand: 2^9 is the first power of two above 64 sqrt(log(4 k^2 L / delta)); no multiplier changes that."""
     printed = first_adaptive(jv.constants.paper(), 2, num_rounds=2e7, **FACTS)
     log = math.log(4 * (printed.end + 1) ** 2 * math.ceil(math.log2(2e7**1.5)) / 0.01)
     assert 2**8 < 64 * math.sqrt(log) <= 2**9 and printed.number == 9
@@ -100,15 +103,8 @@ def test_layers_fill_as_predicted_where_arms_are_orthogonal():
     """With the arms e1 and e2 the law is exact, up to one round for each arm and layer."""
     algo = jv.save(2, 20_000)
     environment = jv.linear_bandit(arms=np.eye(2), noise=jv.noise.two_point(1.0))
-    out = jv.simulate(
-        algo,
-        environment,
-        key=made_up_key(),
-        num_rounds=20_000,
-        num_seeds=2,
-        records=1,
-        record=(jv.record.layer_rounds(),),
-    )
+    key, record = jax.random.key(0), (jv.record.layer_rounds(),)
+    out = jv.simulate(algo, environment, key=key, num_rounds=20_000, num_seeds=2, records=1, record=record)
     rounds = np.asarray(out.layer_rounds)[0, -1]
     for number in range(1, 5):
         assert abs(rounds[number] - layer(number, jv.constants.paper(), 2, 20_000, **FACTS).rounds) <= 2
@@ -126,9 +122,3 @@ def test_switch_tables_from_made_up_results():
     assert len(ratios) == 9 and np.allclose(ratios, 1, atol=1e-6)
     assert all(row[4] in (1, row[5]) for row in found.tables["parting"].rows)
     assert set(found.figures) == {"regret", "layers"}
-
-
-def made_up_key():
-    import jax
-
-    return jax.random.key(0)
