@@ -119,6 +119,7 @@ def test_switch_tables_from_made_up_results():
 
     found = switch.conclude({name: made_up(study, regret) for name, study in switch.EXPERIMENT.studies().items()})
     ratios = [float(row[3].estimate) for row in found.tables["layers"].rows if row[3] is not None]
-    assert len(ratios) == 9 and np.allclose(ratios, 1, atol=1e-6)
+    assert len(ratios) == 9  # layer 10 is not full after 20 million rounds
+    assert np.allclose(ratios, 1, atol=1e-6)
     assert all(row[4] in (1, row[5]) for row in found.tables["parting"].rows)
     assert set(found.figures) == {"regret", "layers"}
