@@ -84,7 +84,9 @@ def test_parting_is_the_first_round_after_which_the_regrets_stay_apart():
         return switch.Pair("SAVE", constants, *cells, first_adaptive(constants, 2, **FACTS), {})
 
     assert pair(lead).parted == made_up_study.ROUNDS[4]
-    assert pair(lead * 0 - 1).parted is None
+    assert pair(lead * 0 - 1).parted is None and pair(lead).identical is None
+    same = switch.Pair("SAVE", constants, *[made_up_study.cell(quiet)] * 2, first_adaptive(constants, 2, **FACTS), {})
+    assert same.identical == made_up_study.ROUNDS[-1] and same.parted is None
     assert pair(lead * 0 + 1).parted == made_up_study.ROUNDS[0]
 
 
@@ -121,5 +123,5 @@ def test_switch_tables_from_made_up_results():
     ratios = [float(row[3].estimate) for row in found.tables["layers"].rows if row[3] is not None]
     assert len(ratios) == 9  # layer 10 is not full after 20 million rounds
     assert np.allclose(ratios, 1, atol=1e-6)
-    assert all(row[4] in (1, row[5]) for row in found.tables["parting"].rows)
+    assert all(row[5] in (1, row[6]) for row in found.tables["parting"].rows)
     assert set(found.figures) == {"regret", "layers"}

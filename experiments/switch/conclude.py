@@ -43,6 +43,12 @@ class Pair:
         return np.asarray(self.noisy.regret[both] - self.quiet.regret[both])
 
     @property
+    def identical(self) -> int | None:
+        """The last recorded round up to which no seed has another regret with noise than without."""
+        same = np.cumprod(np.all(self.difference == 0, axis=0))
+        return int(self.quiet.rounds[same.sum() - 1]) if same[0] else None
+
+    @property
     def parted(self) -> int | None:
         """The first recorded round from which on the interval of the mean difference stays above zero."""
         above = jv.analysis.mean_interval(self.difference).low > 0
@@ -87,13 +93,14 @@ def _parting(pairs: list[Pair]) -> Table:
         ratio = _ratio(pair)
         difference = jv.analysis.mean_interval(pair.difference[:, -1])
         predicted = round(pair.predicted.end, -int(np.log10(pair.predicted.end)) + 2)
-        rounds = (pair.predicted.number, int(predicted), pair.parted, pair.quiet.num_rounds)
+        rounds = (pair.predicted.number, int(predicted), pair.identical, pair.parted, pair.quiet.num_rounds)
         noisy = jv.analysis.mean_interval(pair.noisy.regret[:, -1])
         rows.append((pair.label, float(pair.constants.switch), *rounds, noisy, difference, ratio))
     caption = (
         "From which round on SAVE has less regret without noise than with noise 1: predicted, when the first layer "
         "that adapts is full, and measured, the first recorded round from which on the 95 % t interval of the "
-        "difference, paired by seed, stays above 0; none where it does not within the rounds played "
+        "difference, paired by seed, stays above 0; none where it does not within the rounds played. Regrets are "
+        "identical up to a recorded round if they are so in every seed "
         f"({seeds_text([len(p.quiet.seeds) for p in pairs], 0)})."
     )
     columns = (
@@ -101,6 +108,7 @@ def _parting(pairs: list[Pair]) -> Table:
         Column("switch", "number"),
         Column("first layer to adapt", "number"),
         Column("predicted round", "number"),
+        Column("identical up to round", "number"),
         Column("measured round", "number"),
         Column("rounds played", "number"),
         Column("regret, noise 1", "half"),
