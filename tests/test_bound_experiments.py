@@ -52,9 +52,9 @@ def test_regret_is_divided_by_the_bound_of_its_own_instance():
 
     def regret(label, entry, setting):
         if entry.name == "hypercube_blocks":
-            least = 2 * (0.1 + 0.3 + 1.0) * math.sqrt(4000) / (8 * math.sqrt(6))
+            least = 2 * (0.1 + 0.3 + 1.0) * math.sqrt(6000) / (8 * math.sqrt(6))
         else:
-            least = 3 * (math.sqrt(400) if "budget" in entry.options else math.sqrt(10_000)) / (8 * math.sqrt(6))
+            least = 3 * (math.sqrt(800) if "budget" in entry.options else math.sqrt(20_000)) / (8 * math.sqrt(6))
         noise = rng.normal(size=(SEEDS, 1))
         return 3 * least * (1 + 0.01 * (noise - noise.mean())) * np.array([0.5, 1.0])
 

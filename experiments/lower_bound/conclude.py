@@ -103,14 +103,14 @@ def _literal(*results: StudyResult) -> Table:
 
 def _gaps(cube: StudyResult, blocks: StudyResult) -> Table:
     multipliers = _values(cube, "hypercube", "gap_multiplier")
-    larger = _values(blocks, "blocks", "gap_multiplier")[-1]
+    in_blocks = _values(blocks, "blocks", "gap_multiplier")[1:]
     slopes = {slope.algorithm: slope.slope for slope in jv.analysis.slopes_in(cube, "gap_multiplier")}
     rows = [
         (
             name,
             *(_ratio_of(cube, name, "hypercube", gap_multiplier=g) for g in multipliers),
             slopes[name],
-            _ratio_of(blocks, name, "blocks", gap_multiplier=larger),
+            *(_ratio_of(blocks, name, "blocks", gap_multiplier=g) for g in in_blocks),
         )
         for name in cube.algorithms
     ]
@@ -122,7 +122,7 @@ def _gaps(cube: StudyResult, blocks: StudyResult) -> Table:
         Column("algorithm"),
         *(Column(f"hypercube, gaps x{g:g}", "half") for g in multipliers),
         Column("exponent", "ends"),
-        Column(f"blocks, gaps x{larger:g}", "half"),
+        *(Column(f"blocks, gaps x{g:g}", "half") for g in in_blocks),
     )
     return Table(caption, columns, tuple(rows))
 
@@ -134,15 +134,21 @@ def _budget(budget: StudyResult) -> Table:
         (name, *(_ratio_of(budget, name, LARGER, level=level) for level in levels), slopes[name])
         for name in budget.algorithms
     ]
-    total = budget.config["study"]["environment"][0]["budget"]
+    total, gaps = _option(budget, "budget"), _option(budget, "gap_multiplier")
     titles = [f"level {level:g}, {round(total / level**2):,} rounds" for level in levels]
     caption = (
-        f"The budget {total:g} of variance spent in few noisy rounds or in many quiet ones, at gap multiplier 10: mean "
-        f"regret over the bound, {_seeds(budget)}, with 95 % t intervals; exponents in the level with 95 % bootstrap "
-        "intervals, 0 where only the budget matters."
+        f"The budget {total:g} of variance spent in few noisy rounds or in many quiet ones, at gap multiplier "
+        f"{gaps:g}: mean regret over the bound, {_seeds(budget)}, with 95 % t intervals; exponents in the level with 95 % "
+        "bootstrap intervals, 0 where only the budget matters."
     )
     columns = (Column("algorithm"), *(Column(title, "half") for title in titles), Column("exponent", "ends"))
     return Table(caption, columns, tuple(rows))
+
+
+def _option(budget: StudyResult, name: str) -> float:
+    """Of the environment with the larger gaps."""
+    (entry,) = (e for e in budget.config["study"]["environment"] if e["label"] == LARGER)
+    return float(entry[name])
 
 
 def _values(result: StudyResult, environment: str, parameter: str) -> list[float]:
@@ -160,7 +166,7 @@ def _draw(cube: StudyResult, budget: StudyResult, blocks: StudyResult) -> Drawin
     drawn = (
         (cube, "hypercube", "gap_multiplier", "gap multiplier", "hypercube"),
         (blocks, "blocks", "gap_multiplier", "gap multiplier", "blocks of three levels"),
-        (budget, LARGER, "level", "noise level", "fixed budget, gaps x10"),
+        (budget, LARGER, "level", "noise level", f"fixed budget, gaps x{_option(budget, 'gap_multiplier'):g}"),
     )
     handles: dict[str, Any] = {}
     with style():
