@@ -138,8 +138,8 @@ def _budget(budget: StudyResult) -> Table:
     titles = [f"level {level:g}, {round(total / level**2):,} rounds" for level in levels]
     caption = (
         f"The budget {total:g} of variance spent in few noisy rounds or in many quiet ones, at gap multiplier "
-        f"{gaps:g}: mean regret over the bound, {_seeds(budget)}, with 95 % t intervals; exponents in the level with 95 % "
-        "bootstrap intervals, 0 where only the budget matters."
+        f"{gaps:g}: mean regret over the bound, {_seeds(budget)}, with 95 % t intervals; exponents in the level with "
+        "95 % bootstrap intervals, 0 where only the budget matters."
     )
     columns = (Column("algorithm"), *(Column(title, "half") for title in titles), Column("exponent", "ends"))
     return Table(caption, columns, tuple(rows))
