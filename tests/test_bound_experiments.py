@@ -70,6 +70,9 @@ def test_regret_is_divided_by_the_bound_of_its_own_instance():
     for _, least, exactly, measured in found.tables["bounds"].rows:
         assert exactly == 2 * least and float(measured.estimate) == pytest.approx(3 * least)
     assert found.figures["ratios"].caption
+    _, gaps, practical, printed = zip(*found.tables["drops"].rows, strict=True)
+    assert gaps[0] == pytest.approx(6 / math.sqrt(96 * 20_000))
+    assert all(np.diff(practical) <= 0) and all(p > 1000 * q for p, q in zip(printed, practical, strict=True))
 
 
 def test_parting_is_the_first_round_after_which_the_regrets_stay_apart():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jaxvar as jv
 from experiments.experiment import Conclusions, Experiment
+from experiments.lower_bound.predict import first_drop
 from jaxvar.analysis import Interval
 from jaxvar.analysis.captions import constants_text, seeds_text
 from jaxvar.analysis.sample import sample
@@ -26,6 +28,7 @@ def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
         "literal": _literal(cube, budget, blocks),
         "gaps": _gaps(cube, blocks),
         "budget": _budget(budget),
+        "drops": _drops(cube),
     }
     return Conclusions(tables, {"ratios": _draw(cube, budget, blocks)})
 
@@ -142,6 +145,33 @@ def _budget(budget: StudyResult) -> Table:
         "95 % bootstrap intervals, 0 where only the budget matters."
     )
     columns = (Column("algorithm"), *(Column(title, "half") for title in titles), Column("exponent", "ends"))
+    return Table(caption, columns, tuple(rows))
+
+
+def _drops(cube: StudyResult) -> Table:
+    """When SAVE can tell the best corner from the worst."""
+    study = cube.config["study"]
+    cube_dim, num_rounds = study["environment"][0]["cube_dim"], cube.cells[0].num_rounds
+    save = next(entry for entry in study["algorithm"] if entry["name"] == "save")
+    known = {name: save[name] for name in ("noise_bound", "delta")}
+    rows = []
+    for multiplier in _values(cube, "hypercube", "gap_multiplier"):
+        gap = 2 * cube_dim * multiplier / math.sqrt(96 * num_rounds)
+        ends = [
+            first_drop(gap, constants, cube_dim, num_rounds, **known)
+            for constants in (jv.constants.practical(), jv.constants.paper())
+        ]
+        rows.append((f"x{multiplier:g}", gap, *(float(f"{end:.2e}") for end in ends)))
+    caption = (
+        f"On the hypercube of {num_rounds:,} rounds: the gap between the best and the worst corner, and the round in "
+        "which SAVE drops the worst one, predicted from its radius and from the law by which its layers become full."
+    )
+    columns = (
+        Column("gaps"),
+        Column("largest gap", "number"),
+        Column("SAVE (practical), round", "number"),
+        Column("SAVE (paper), round", "number"),
+    )
     return Table(caption, columns, tuple(rows))
 
 
