@@ -50,6 +50,7 @@ from jaxvar.environments.deep_tree import deep_tree
 from jaxvar.environments.explicit_mdp import explicit_mdp
 from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
 from jaxvar.environments.hypercube import hypercube_bandit
+from jaxvar.environments.hypercube_blocks import hypercube_blocks
 from jaxvar.environments.interface import MdpInstance, Observation
 from jaxvar.environments.linear_bandit import linear_bandit
 from jaxvar.environments.random_mdp import graded_mdp, mixture_mdp
@@ -105,6 +106,7 @@ __all__ = [
     "horizon_dependent_mdp",
     "horizon_free_mdp",
     "hypercube_bandit",
+    "hypercube_blocks",
     "lin_ts",
     "lin_vdts",
     "linear_bandit",

@@ -117,6 +117,7 @@ ENVIRONMENTS = [
     ),
     ("hypercube", lambda: jv.hypercube_bandit(2, NUM_ROUNDS)),
     ("hypercube-budget", lambda: jv.hypercube_bandit(2, NUM_ROUNDS, level=0.5, gap_multiplier=2.0, budget=0.5)),
+    ("hypercube-blocks", lambda: jv.hypercube_blocks(2, NUM_ROUNDS, [0.2, 1.0], order=[0, 1, 1])),
     ("replay-fixed", lambda: _replay(True)),
     ("replay", lambda: _replay(False)),
 ]

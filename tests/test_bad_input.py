@@ -162,6 +162,13 @@ FACTORIES = [
         "cube_dim": [*NOT_COUNT, None, 17], "num_rounds": [*NOT_COUNT, None], "level": NOT_POSITIVE,
         "gap_multiplier": [1000.0, *NOT_POSITIVE], "budget": [0.5, *without(NOT_POSITIVE, None)],
     }),
+    ("hypercube_blocks", lambda **k: jv.hypercube_blocks(
+        **{"cube_dim": 2, "num_rounds": 100, "levels": [0.5, 1.0], **k}), {
+        "cube_dim": [*NOT_COUNT, None, 17], "num_rounds": [*NOT_COUNT, None],
+        "gap_multiplier": [1000.0, *NOT_POSITIVE],
+        "levels": [[0.0, 1.0], [-1.0], [NAN, 1.0], [INF], [], 0.5, [[0.5]], "a", [1j]],
+        "order": [[0], [0, 2], [-1, 0, 1], [0.0, 1.0], [], "a", 1],
+    }),
     ("replay_bandit", lambda **k: jv.replay_bandit(
         **{"arms": np.zeros((5, 3, 2)), "means": np.zeros((5, 3)), "noise": np.zeros(5), **k}), {
         "arms": [*BAD_ARMS, np.zeros((4, 3, 2)), "ab"], "means": [np.zeros(3), np.zeros((4, 3)), [[NAN] * 3] * 5, "a"],

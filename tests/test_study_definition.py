@@ -64,7 +64,7 @@ def test_every_public_factory_has_its_name_and_kind():
     claimed = {claim.factory: {claim.setting} for claim in CLAIMS}
     assert algorithms == claimed | {"greedy": {"bandit"}, "uniform": {"bandit", "episodes"}}
     environments = {name: names.factories()[name].kinds for name in names.of_role("environment")}
-    bandits = {"linear_bandit", "hypercube_bandit", "replay_bandit"}
+    bandits = {"linear_bandit", "hypercube_bandit", "hypercube_blocks", "replay_bandit"}
     assert {name for name, kinds in environments.items() if kinds == {"bandit"}} == bandits
     assert environments.keys() - bandits == {
         "mixture_mdp",

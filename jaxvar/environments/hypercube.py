@@ -17,7 +17,7 @@ from jaxvar.environments.linear_bandit import LinearInstance
 from jaxvar.environments.noise import Bernoulli, bernoulli
 from jaxvar.pytrees import leaf, pytree, static
 
-_BASE = 1.0 / 3.0  # mean of the Bernoulli before the gaps
+BASE = 1.0 / 3.0  # mean of the Bernoulli before the gaps
 
 
 @pytree
@@ -103,21 +103,15 @@ def hypercube_bandit(
     cube_dim = checks.count("cube_dim", cube_dim, high=16)
     num_rounds = checks.count("num_rounds", num_rounds)
     checks.parameter("level", level)
-    checks.positive("gap_multiplier", gap_multiplier)
     active: Any = num_rounds
     if budget is not None:
         checks.positive("budget", budget)
         active = min(num_rounds, math.floor(float(budget) / float(level) ** 2 * (1 + 1e-12)))
         if active < 1:
             raise ValueError(f"budget must be at least level^2 = {float(level) ** 2:g}, got {budget!r}")
-    gap = gap_multiplier / math.sqrt(96 * active)
-    if not checks.is_traced(gap) and cube_dim * gap > _BASE * (1 + 1e-12):
-        most = _BASE * math.sqrt(96 * active) / cube_dim
-        raise ValueError(
-            f"gap_multiplier must be at most {most:g} for these rounds and cube_dim, got {gap_multiplier!r}"
-        )
+    check_multiplier(gap_multiplier, cube_dim, active)
     return HypercubeBandit(
-        gap=leaf(gap),
+        gap=leaf(gap_multiplier / math.sqrt(96 * active)),
         level=leaf(level),
         active_rounds=leaf(active),
         cube_dim=cube_dim,
@@ -125,7 +119,17 @@ def hypercube_bandit(
     )
 
 
-def _corners(cube_dim: int) -> np.ndarray[Any, Any]:
+def check_multiplier(gap_multiplier: Any, cube_dim: int, rounds: int) -> None:
+    """Positive, and such that all probabilities of a cube that is played for ``rounds`` rounds are at least 0."""
+    checks.positive("gap_multiplier", gap_multiplier)
+    most = BASE * math.sqrt(96 * rounds) / cube_dim
+    if not checks.is_traced(gap_multiplier) and gap_multiplier > most * (1 + 1e-12):
+        raise ValueError(
+            f"gap_multiplier must be at most {most:g} for these rounds and cube_dim, got {gap_multiplier!r}"
+        )
+
+
+def corners(cube_dim: int) -> np.ndarray[Any, Any]:
     """All arms before scaling, ``(1, a)``: [2^d, d + 1]."""
     signs = np.array(list(itertools.product([-1.0, 1.0], repeat=cube_dim)))
     return np.concatenate([np.ones((len(signs), 1)), signs], axis=1)
@@ -135,9 +139,9 @@ def _corners(cube_dim: int) -> np.ndarray[Any, Any]:
 def _init(self: HypercubeBandit, words: jax.Array) -> LinearInstance:
     dtype = jnp.result_type(self.gap)
     mu = random.signs(random.bits(words, (self.cube_dim,)), dtype) * self.gap[None]
-    theta = jnp.concatenate([jnp.full_like(mu[:1], _BASE), mu])
-    corners = _corners(self.cube_dim).astype(dtype)
-    arms = corners.reshape(*corners.shape, *(1,) * (words.ndim - 1)) * self.level[None, None]
+    theta = jnp.concatenate([jnp.full_like(mu[:1], BASE), mu])
+    cube = corners(self.cube_dim).astype(dtype)
+    arms = cube.reshape(*cube.shape, *(1,) * (words.ndim - 1)) * self.level[None, None]
     return LinearInstance(theta, arms, ridge.inner(arms, theta))
 
 

@@ -1,0 +1,1 @@
+"""Regret against the lower bounds, on the instances that prove them."""

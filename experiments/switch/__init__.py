@@ -1,0 +1,1 @@
+"""How many rounds SAVE needs before its radius follows the variance, by its constants."""
