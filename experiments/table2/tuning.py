@@ -86,8 +86,8 @@ def multiplier_at(
     low, high = logs[rows, last_below], logs[rows, last_below + 1]
     share = (np.log(level) - low) / (high - low)
     at = np.exp(multipliers[last_below] + share * (multipliers[last_below + 1] - multipliers[last_below]))
-    ends = np.quantile(at[1:], [0.025, 0.975])
-    return Interval(float(at[0]), *map(float, ends), 0.95, "bootstrap percentile", "multiplier", len(values))
+    first, last = np.quantile(at[1:], [0.025, 0.975])
+    return Interval(float(at[0]), float(first), float(last), 0.95, "bootstrap percentile", "multiplier", len(values))
 
 
 def _given(study: StudyResult) -> dict[str, float]:
