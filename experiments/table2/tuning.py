@@ -22,7 +22,8 @@ def tried(tune: StudyResult) -> dict[str, dict[float, Array]]:
     found: dict[str, dict[float, list[Array]]] = {}
     for cell in tune.cells:
         (multiplier,) = cell.algorithm_settings.values()
-        found.setdefault(cell.algorithm, {}).setdefault(multiplier, []).append(sample(cell).final)
+        final = sample(cell, at_least=len(cell.seeds)).final  # a failed seed would be missing in one environment
+        found.setdefault(cell.algorithm, {}).setdefault(multiplier, []).append(final)
     return {name: {x: np.mean(values, axis=0) for x, values in grid.items()} for name, grid in found.items()}
 
 
