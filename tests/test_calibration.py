@@ -281,6 +281,12 @@ def replayed(setting: str, instance: str, player: str, runs: slice) -> None:
 
 def test_shipped_preset_can_be_played_again() -> None:
     """Fails if the counts are not those of this code: all seeds of the finer grid of one case, exactly."""
+    replayed("bandit", "d = 5, noise at R", "AVE-UCB", slice(1, 2))
+
+
+@pytest.mark.slow
+def test_what_decides_can_be_played_again() -> None:
+    """The same for the case that the preset hangs on, which is the longest."""
     replayed("bandit", "d = 2, noise at R", "AVE-UCB", slice(1, 2))
 
 
