@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from experiments.table1 import bounds, conclude, labels, multipliers, sizes
+from experiments.table1 import bounds, conclude, crossing, labels, multipliers, sizes
 from experiments.table1.bounds import Size
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.study.cells import cells
 from jaxvar.study.result import CellResult, StudyResult
-from tests.made_up_study import cell, study
+from tests.made_up_study import cell, curves, study
 
 SEEDS = 400
 POWER = {"rounds": 0.4, "dim": 1.2, "variance": 0.25}
@@ -172,7 +172,7 @@ def test_tuned_multiplier_never_has_an_empty_set():
     choice = trials([400] * 4, [4, 3, 2, 1], empty=(2, 3))
     assert choice.tuned.multiplier == 0.3 and [t.failed for t in choice.trials] == [0, 0, 3, 3]
     row = multipliers.table({"OFUL": choice}, "").rows[0]
-    assert row[-2:] == (0.1, 3)
+    assert row[-2:] == ("0.1", 3)
 
 
 def test_geometric_mean_is_over_regimes_of_means_over_seeds():
@@ -197,6 +197,34 @@ def test_bounds_without_noise_are_the_claimed_ones():
     for name, text in rates.items():
         assert bounds.BOUNDS[name](noiseless) == pytest.approx(claimed[text]), name
     assert bounds.exponent("LOFAV", (noiseless, noiseless), 10) is None
+
+
+def test_lines_meet_where_their_laws_do():
+    """6 k^0.2 and 2 k^0.5 meet at 3^(1/0.3); the other way round they never do."""
+    slow, fast = curves(scale=6.0, power=0.2), curves(scale=2.0, power=0.5)
+    cells = [cell(regret, num_rounds=100) for regret in (slow, fast / 100)]
+    state, after = crossing._crossing(*cells)
+    assert state == "above, and grows slower"
+    assert after.low <= after.estimate <= after.high
+    assert after.estimate == pytest.approx(300 ** (1 / 0.3))
+    assert crossing._crossing(cell(100 * fast), cell(slow)) == ("above, and not surely growing slower", None)
+    assert crossing._crossing(cells[1], cells[0]) == ("below", None)
+
+
+def test_event_is_counted_at_its_worst_noise_level():
+    events = [(np.arange(SEEDS) < number)[:, None, None] for number in (400, 390, 399)]
+    levels = (0.0, 0.1, 1.0)
+    found = [
+        cell(
+            np.ones((SEEDS, 1)),
+            algorithm="OFUL (paper)",
+            environment_settings={"noise.std": level},
+            records={"confidence": event},
+        )
+        for level, event in zip(levels, events, strict=True)
+    ]
+    ((name, constants, share, level),) = multipliers.kept(study(found)).rows
+    assert (name, constants, level) == ("OFUL", "paper", "0.1") and share.estimate == 390 / 400
 
 
 @pytest.mark.parametrize("layer", [1, 2, 3])

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from experiments.experiment import Conclusions, Experiment, Options
-from experiments.table1 import cost, draw, measured, multipliers, sizes
+from experiments.table1 import cost, crossing, draw, measured, multipliers, sizes
 from jaxvar import status
 from jaxvar.study.result import StudyResult
 
@@ -40,6 +40,8 @@ def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
         "growth": measured.growth(two_dimensional),
         "dimension": measured.growth_in_dimension([results["dimension"], _without_oful(results["nets_dimension"])]),
         "cost": cost.table([results["dimension"], results["nets_dimension"]]),
+        "kept": multipliers.kept(results["noise"]),
+        "crossing": crossing.table(results["noise"]),
         "sizes": sizes.table(chosen["SAVE"].tuned.multiplier),
     }
     figures = {

@@ -49,7 +49,7 @@ def regret(results: Sequence[StudyResult]) -> Table:
     columns = [Column("algorithm"), Column("constants"), Column("rounds", "number")]
     for regime in ("noisy", "noiseless"):
         columns += [Column(f"{regime}: claimed"), Column("measured", "half"), Column("minus OFUL", "half")]
-    return Table(caption, tuple(columns), tuple(sorted(rows, key=_order)))
+    return Table(caption, tuple(columns), tuple(sorted(rows, key=order)))
 
 
 def growth(results: Sequence[StudyResult]) -> Table:
@@ -74,7 +74,7 @@ def growth(results: Sequence[StudyResult]) -> Table:
         f"intervals, claimed as the claimed bound, terms of lower order included, grows over the same range."
     )
     names = ("in K, noisy", "in K, noiseless", "in total variance")
-    return Table(caption, _columns(names), tuple(sorted(rows, key=_order)))
+    return Table(caption, _columns(names), tuple(sorted(rows, key=order)))
 
 
 def growth_in_dimension(results: Sequence[StudyResult]) -> Table:
@@ -98,7 +98,7 @@ def growth_in_dimension(results: Sequence[StudyResult]) -> Table:
         "the claimed bound grows over the same range."
     )
     columns = (*_columns(("in d, noisy", "in d, noiseless")), Column("d"), Column("rounds", "number"))
-    return Table(caption, columns, tuple(sorted(rows, key=_order)))
+    return Table(caption, columns, tuple(sorted(rows, key=order)))
 
 
 def _columns(quantities: Sequence[str]) -> tuple[Column, ...]:
@@ -106,7 +106,7 @@ def _columns(quantities: Sequence[str]) -> tuple[Column, ...]:
     return (Column("algorithm"), Column("constants"), *(column for pair in pairs for column in pair))
 
 
-def _order(row: tuple[object, ...]) -> tuple[int, int]:
+def order(row: tuple[object, ...]) -> tuple[int, int]:
     """The order of the claims, then that of the constants."""
     kind = str(row[1]).split()[0]
     return list(BY_NAME).index(str(row[0])), labels.KINDS.index(kind)
@@ -121,8 +121,13 @@ def _beyond_oful(label: Label, cells: dict[Label, CellResult]) -> Interval | Non
     """The paired difference to OFUL with the same kind of constants."""
     if label.name == "OFUL":
         return None
-    rivals = {other.kind: cell for other, cell in cells.items() if other.name == "OFUL"}
-    return paired(cells[label], rivals.get(label.kind, rivals["paper"])).difference
+    return paired(cells[label], rival(label, cells)).difference
+
+
+def rival(label: Label, cells: dict[Label, CellResult]) -> CellResult:
+    """OFUL with the same kind of constants, or the paper's where there is none."""
+    found = {other.kind: cell for other, cell in cells.items() if other.name == "OFUL"}
+    return found.get(label.kind, found["paper"])
 
 
 def _in_rounds(cell: CellResult) -> Interval | None:

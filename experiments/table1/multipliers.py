@@ -122,14 +122,14 @@ def table(chosen: Mapping[str, Choice], note: str) -> Table:
         rows.append(
             (
                 name,
-                calibrated and calibrated.multiplier,
+                "" if calibrated is None else f"{calibrated.multiplier:g}",
                 calibrated and calibrated.held,
                 below and below.held,
-                tuned.multiplier,
+                f"{tuned.multiplier:g}",
                 tuned.interval(),
                 choice.trials[0].interval(),
                 tuned.held,
-                None if failing is None else failing.multiplier,
+                "" if failing is None else f"{failing.multiplier:g}",
                 None if failing is None else failing.failed,
             )
         )
@@ -142,14 +142,14 @@ def table(chosen: Mapping[str, Choice], note: str) -> Table:
     )
     columns = (
         Column("algorithm"),
-        Column("calibrated", "number"),
+        Column("calibrated"),
         Column("event held", "ends"),
         Column("at the next smaller", "ends"),
-        Column("tuned", "number"),
+        Column("tuned"),
         Column("geometric mean regret", "ends"),
         Column("at multiplier 1", "ends"),
         Column("event held at tuned", "ends"),
-        Column("first multiplier with empty sets", "number"),
+        Column("first multiplier with empty sets"),
         Column("runs with empty sets at it", "number"),
     )
     return Table(caption.strip(), columns, tuple(rows))
@@ -159,3 +159,22 @@ def _next(choice: Choice, trial: Trial | None) -> Trial | None:
     """The trial after this one, or the first."""
     after = 0 if trial is None else choice.trials.index(trial) + 1
     return choice.trials[after] if after < len(choice.trials) else None
+
+
+def kept(result: StudyResult) -> Table:
+    """How often the confidence event held in a study with the chosen multipliers, over its noise levels."""
+    worst: dict[str, tuple[Interval, float]] = {}
+    for cell in (cell for cell in result.cells if "confidence" in cell.records):
+        share, level = coverage(cell).share, float(cell.environment_settings["noise.std"])
+        if cell.algorithm not in worst or share.low < worst[cell.algorithm][0].low:
+            worst[cell.algorithm] = share, level
+    rows = []
+    for label, (share, level) in worst.items():
+        parts = labels.read(label)
+        rows.append((parts.name, parts.constants, share, f"{level:g}" if share.estimate < 1 else "all alike"))
+    caption = (
+        f"Share of seeds in which the confidence event held in all {result.cells[0].num_rounds:,} rounds, with its "
+        f"95 % Clopper-Pearson interval, at the noise level where it held least often."
+    )
+    columns = (Column("algorithm"), Column("constants"), Column("event held", "ends"), Column("noise"))
+    return Table(caption, columns, tuple(rows))
