@@ -32,7 +32,7 @@ def against_noise(result: StudyResult) -> Drawing:
 def against_dimension(result: StudyResult) -> Drawing:
     """Final regret against the dimension, in both regimes."""
     shown = {
-        f"{kind} constants, {'no noise' if level == QUIET else f'noise {level:g}'}": _points(
+        f"{kind}, {'no noise' if level == QUIET else f'noise {level:g}'}": _points(
             labels.at_noise(result, level).cells, (kind,), "dim"
         )
         for kind in ("paper", "tuned")

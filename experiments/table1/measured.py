@@ -9,7 +9,7 @@ from experiments.table1 import labels
 from experiments.table1.bounds import Size, exponent
 from experiments.table1.labels import Label
 from jaxvar.algorithms.catalogue import CLAIMS
-from jaxvar.analysis import Interval, Slope, mean_interval, paired, sample, slope_in_rounds, slopes_in
+from jaxvar.analysis import Interval, mean_interval, paired, sample, slope_in_rounds, slopes_in
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables import Column, Table
 
@@ -66,7 +66,11 @@ def growth(results: Sequence[StudyResult]) -> Table:
                 sizes = Size(2, last / 10, last / 10 * level**2), Size(2, last, last * level**2)
                 row += [exponent(label.name, sizes, 10), _in_rounds(by[label])]
             ends = Size(2, last, last * min(levels) ** 2), Size(2, last, last * max(levels) ** 2)
-            row += [exponent(label.name, ends, ends[1].variance / ends[0].variance), _halved(variances[label])]
+            # The total variance is K times the square of the standard deviation.
+            row += [
+                exponent(label.name, ends, ends[1].variance / ends[0].variance),
+                _times(variances[label].slope, 0.5),
+            ]
             rows.append(tuple(row))
     caption = (
         f"Exponents: slopes of log mean regret over the last tenfold of the rounds, noisy and noiseless, and in the "
@@ -131,12 +135,12 @@ def rival(label: Label, cells: dict[Label, CellResult]) -> CellResult:
 
 
 def _in_rounds(cell: CellResult) -> Interval | None:
-    return slope_in_rounds(cell, burn_in=max(1, cell.num_rounds // 10)).slope
+    return _times(slope_in_rounds(cell, burn_in=max(1, cell.num_rounds // 10)).slope, 1.0)
 
 
-def _halved(slope: Slope) -> Interval | None:
-    """The exponent in the variance, from that in the standard deviation."""
-    found = slope.slope
+def _times(found: Interval | None, factor: float) -> Interval | None:
+    """An exponent times a factor, without digits that are rounding errors."""
     if found is None:
         return None
-    return dataclasses.replace(found, estimate=found.estimate / 2, low=found.low / 2, high=found.high / 2)
+    ends = {name: round(factor * float(getattr(found, name)), 9) for name in ("estimate", "low", "high")}
+    return dataclasses.replace(found, **ends)
