@@ -142,5 +142,5 @@ def _times(found: Interval | None, factor: float) -> Interval | None:
     """An exponent times a factor, without digits that are rounding errors."""
     if found is None:
         return None
-    ends = {name: round(factor * float(getattr(found, name)), 9) for name in ("estimate", "low", "high")}
-    return dataclasses.replace(found, **ends)
+    estimate, low, high = (round(factor * float(x), 9) for x in (found.estimate, found.low, found.high))
+    return dataclasses.replace(found, estimate=estimate, low=low, high=high)
