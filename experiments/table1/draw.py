@@ -23,8 +23,8 @@ def against_noise(result: StudyResult) -> Drawing:
     """Final regret against the noise level, at d = 2."""
     shown = {f"{name} constants": _points(result.cells, kinds, "noise.std") for name, kinds in _GROUPS.items()}
     caption = (
-        f"{_caption(result)} d = 2. An algorithm that is missing among the calibrated keeps the confidence event with "
-        f"the paper's multiplier only, or does not record it."
+        f"{_caption(result)} d = 2. An algorithm that is missing among the calibrated has no smaller multiplier that "
+        f"keeps the confidence event, or does not record it."
     )
     return _drawn(shown, "noise (standard deviation)", caption)
 
