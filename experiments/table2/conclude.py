@@ -151,7 +151,8 @@ def needed(tune: StudyResult, horizons: StudyResult) -> Table:
         f"The multiplier at which {length:,} episodes leave half of uniform play's regret, by interpolation in the "
         "tuning grid with 95 % bootstrap percentile intervals, and the episodes after which the multiplier 1 would, if "
         "they grow with the square of the multiplier (intervals are for the seeds, not for that law). Empty "
-        "where every multiplier of the grid leaves less than half. UCRL-AVE in the practical form; the printed constants are larger."
+        "where every multiplier of the grid leaves less than half. UCRL-AVE in the practical form; the printed "
+        "constants are larger."
     )
     return Table(caption, columns, tuple(rows))
 
