@@ -29,7 +29,8 @@ def table(result: StudyResult) -> Table:
     caption = (
         f"Regret without noise beside that of OFUL with constants of the same kind (of the paper where there is "
         f"none), after {rounds:,} rounds at d = 2, and the round in which the two lines through the last "
-        f"tenfold of the rounds meet, on logarithmic axes, with its 95 % bootstrap percentile interval: an extrapolation, which holds only if both go on as they end."
+        f"tenfold of the rounds meet, on logarithmic axes, with its 95 % bootstrap percentile "
+        f"interval: an extrapolation, which holds only if both go on as they end."
     )
     columns = (Column("algorithm"), Column("constants"), Column("regret"), Column("meets OFUL in round", "ends"))
     return Table(caption, columns, tuple(sorted(rows, key=order)))
