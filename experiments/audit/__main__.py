@@ -44,8 +44,17 @@ def conclude(outcome: Outcome) -> Conclusions:
     tables |= {_stem(group): group_table(outcome, group) for group in outcome.groups}
     examples = counterexamples(outcome)
     if examples is not None:
-        tables["counterexamples"] = examples
+        tables["counterexamples"] = without_repeats(examples)
     return Conclusions(tables, {_stem(group): slack_figure(outcome, group) for group in outcome.groups})
+
+
+def without_repeats(examples: Table) -> Table:
+    """Cases with the same counterexample in one line."""
+    cases: dict[tuple[str, ...], list[str]] = {}
+    for case, *rest in examples.rows:
+        cases.setdefault(tuple(rest), []).append(case)
+    rows = tuple(("; ".join(named), *rest) for rest, named in cases.items())
+    return dataclasses.replace(examples, rows=rows)
 
 
 def _verdicts(outcome: Outcome) -> Table:
