@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import pkgutil
 import sys
@@ -22,6 +23,18 @@ from jaxvar.files import write_whole
 
 # Every module but this one and what modules share: adding a file with a ``SETTING`` adds a setting.
 NAMES = tuple(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]) if not m.name.startswith("_"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Published(Options):
+    """Run settings, then write their tables and figures."""
+
+    seeds: int | None = None
+    """Seeds per algorithm; each setting's own if not given."""
+    longer: float = 1.0
+    """Factor of every setting's rounds or episodes."""
+    out: str | None = None
+    """Folder for everything; results/published if not given."""
 
 
 def load(name: str) -> Setting:
@@ -54,7 +67,7 @@ def main(arguments: list[str]) -> int:
     if any(name not in NAMES for name in named):
         print(f"usage: {COMMAND}.published [{' | '.join(NAMES)}] [options], got {named[0]!r}", file=sys.stderr)
         return 2
-    options = tyro.cli(Options, prog=f"{COMMAND}.published [NAME]", args=arguments[len(named) :])
+    options = tyro.cli(Published, prog=f"{COMMAND}.published [NAME]", args=arguments[len(named) :])
     if named and options.publish:
         print("publish is for all settings together, without a name", file=sys.stderr)
         return 2
