@@ -32,7 +32,7 @@ def test_the_settings_of_ucrl_wvtr() -> None:
     """Fails if a number is not the repository's."""
     (problem,) = ucrl_wvtr.SETTING.build(ucrl_wvtr.SETTING.length)
     assert (problem.environment.num_states, problem.environment.horizon) == (10, 100)
-    assert ucrl_wvtr.SETTING.length == 1000 and len(problem.algorithms) == 5
+    assert ucrl_wvtr.SETTING.length == 1000 and len(problem.algorithms) == 4
     for label, moments, gamma in ((ucrl_wvtr.WVTR, 4, 0.5), (ucrl_wvtr.TWO, 2, 0.5), (ucrl_wvtr.ONE, 1, 0.0)):
         one = problem.algorithms[label]
         assert (one.num_moments, one.gamma, one.fixed_radius, one.sigma_min) == (moments, gamma, 1.0, 0.01)

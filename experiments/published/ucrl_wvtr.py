@@ -10,11 +10,11 @@ import jaxvar as jv
 from experiments.published import _setting
 
 WVTR, TWO, ONE = "UCRL-WVTR (M = 4)", "without high moments (M = 2)", "UCRL-VTR (M = 1, γ = 0)"
-UNIFORM, AVE = "Uniform play", "UCRL-AVE (practical)"
+UNIFORM = "Uniform play"
 
 
 def problems(num_episodes: int) -> tuple[_setting.Problem, ...]:
-    """S = 10, H = 100, radius 1; and UCRL-AVE."""
+    """S = 10, H = 100, radius 1."""
     river = jv.riverswim()
 
     def wvtr(num_moments: int, gamma: float) -> object:
@@ -22,9 +22,7 @@ def problems(num_episodes: int) -> tuple[_setting.Problem, ...]:
             river.dim, river.horizon, fixed_radius=1.0, lam=1 / 3, num_moments=num_moments, sigma_min=0.01, gamma=gamma
         )
 
-    constants = jv.constants.practical(setting="episodes")
-    ave = jv.ucrl_ave(river.dim, river.horizon, num_episodes, norm_bound=river.norm_bound, constants=constants)
-    players = {UNIFORM: jv.uniform(), ONE: wvtr(1, 0.0), TWO: wvtr(2, 0.5), WVTR: wvtr(4, 0.5), AVE: ave}
+    players = {UNIFORM: jv.uniform(), ONE: wvtr(1, 0.0), TWO: wvtr(2, 0.5), WVTR: wvtr(4, 0.5)}
     return (_setting.Problem("RiverSwim, mixture: S = 10, H = 100, d = 3", river, players),)
 
 
