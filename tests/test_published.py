@@ -69,7 +69,8 @@ def test_conclusions_by_hand() -> None:
     regret = {"A": np.outer([1.0, 2.0, 3.0, 6.0], ramp), "B": np.outer([2.0, 2.0, 5.0, 9.0], ramp)}
     plans = {"A": (np.array([1.0, 1.0, 1.0, 0.6]), np.array([True, True, False, True]))}
     setting = Setting("hand", "episode", 10, 4, lambda _: (), reference="A", source="", about="")
-    tables = conclude(setting, [Played("By hand", times, regret, plans)]).tables
+    tables = conclude(setting, [Played("By hand", times, regret, {"B": [7]}, plans)]).tables
+    assert tables["hand"].caption.endswith("B in 7.")
     assert [cell.estimate for cell in tables["hand"].rows[0][1:]] == pytest.approx([0.3, 1.5, 3.0])
     (_, *none, median, largest), (label, difference, ratio, fewer, *_) = tables["hand_differences"].rows
     assert none == [None] * 3 and (median, largest) == (2.5, 6.0)

@@ -47,8 +47,14 @@ def regret_table(setting: Setting, played: Sequence[Played], seeds: int) -> Tabl
     if len(played) > 1:
         titles = [f"{one.title}, {title}" for (one, _), title in zip(places, titles, strict=True)]
     rows = [(label, *(mean_interval(one.regret[label][:, i]) for one, i in places)) for label in played[0].regret]
-    caption = f"Cumulative regret, mean ± half width of the 95 % t interval over {seeds:,} seeds."
+    caption = f"Cumulative regret, mean ± half width of the 95 % t interval over {seeds:,} seeds.{left_out(played)}"
     return Table(caption, (Column("algorithm"), *(Column(title, "half") for title in titles)), tuple(rows))
+
+
+def left_out(played: Sequence[Played]) -> str:
+    """Whose arithmetic failed in which seeds; nothing where all went well."""
+    failed = [f"{label} in {', '.join(map(str, seeds))}" for one in played for label, seeds in one.left_out.items()]
+    return f" Seeds left out for all, since an inverse lost its definiteness: {'; '.join(failed)}." if failed else ""
 
 
 def differences_table(setting: Setting, played: Sequence[Played], seeds: int) -> Table:
