@@ -19,6 +19,7 @@ NAMES = (
     "deterministic",
     "lower_bound",
     "switch",
+    "published",
     "audit",
     "calibration",
 )

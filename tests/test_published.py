@@ -1,56 +1,84 @@
-"""Published settings, small: their names, numbers and files."""
+"""Published settings, small: their names, numbers, tables and files."""
 
-import importlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import jaxvar as jv
+from experiments.experiment import Options
 from experiments.published import __main__ as dispatch
-from experiments.published import _setting
+from experiments.published._conclude import conclude
+from experiments.published._setting import Played, Problem, Setting
+from jaxvar.analysis import mean_interval
 
 
 @pytest.mark.parametrize("name", dispatch.NAMES)
 def test_a_module_is_a_setting(name: str) -> None:
-    """Adding a file adds a setting; the README has a section for it."""
-    assert callable(importlib.import_module(f"experiments.published.{name}").main)
-    assert name in (Path(dispatch.__file__).parent / "README.md").read_text()
+    """Adding a file adds a setting; the page has a section for it, and its claims rest on enough seeds."""
+    setting = dispatch.load(name)
+    assert setting.name == name
+    assert f"`{name}`" in (Path(dispatch.__file__).parent / "README.md").read_text()
+    assert setting.seeds >= 200 or setting.slow
+    for problem in setting.build(setting.length):
+        assert setting.reference in problem.algorithms
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["_setting"]])
-def test_unknown_names_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """The message names those there are."""
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["nonsense"], "cw_oful"), (["_setting"], "cw_oful"), (["cw_oful", "--publish"], "all settings together")],
+)
+def test_bad_usage_is_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names those there are, or what is wrong."""
     assert dispatch.main(arguments) == 2
-    assert "cw_oful" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["cw_oful", "weighted_oful"])
 def test_settings_are_those_published(name: str) -> None:
-    """Sizes, theta* and noise as their sources state them."""
-    found = importlib.import_module(f"experiments.published.{name}").setting(100)
-    environment, dim = found.environment, {"cw_oful": 5, "weighted_oful": 20}[name]
+    """Sizes, theta* and noise as their sources state them; beside theirs, two that are not told the noise level."""
+    (problem,) = dispatch.load(name).build(100)
+    environment, dim = problem.environment, {"cw_oful": 5, "weighted_oful": 20}[name]
     assert (environment.dim, environment.num_arms, environment.kind) == (dim, 20, "uniform")
     assert environment.fixed_arms == (name == "weighted_oful")
     np.testing.assert_allclose(environment.theta_star, dim**-0.5)
-    assert sum("as published" in label for label in found.algorithms) == 2
+    assert sum("as published" in label for label in problem.algorithms) == 2
+    assert sum("(practical)" in label for label in problem.algorithms) == 2
 
 
-def test_a_setting_ends_in_figure_and_table(tmp_path: Path) -> None:
+def test_a_setting_ends_in_figure_and_tables(tmp_path: Path) -> None:
     """All files whole, all cells filled."""
     environment = jv.linear_bandit(2, 3, noise=jv.noise.two_point(0.1), fresh=True)
-    small = _setting.Setting(environment, {"Greedy": jv.greedy(2), "OFUL": jv.oful(2)})
-    times, regret = _setting.run(small, _setting.Options(seeds=8, rounds=40), progress=False)
-    assert times[-1] == 40 and all(v.shape == (8, len(times)) for v in regret.values())
-    assert all(np.all(np.diff(v, axis=-1) >= 0) for v in regret.values())  # gaps are never negative
-    paths = _setting.present(tmp_path, "small", times, regret)
-    assert sorted(p.name for p in paths) == ["small.md", "small.npz", "small.png"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(p.name for p in paths)  # no temporary file is left
-    header, _, *rows = (tmp_path / "small.md").read_text().splitlines()
-    assert header == "| regret after | 4 | 20 | 40 |"
-    assert [row.count("±") for row in rows] == [3, 3]
+    problem = Problem("Small", environment, {"Greedy": jv.greedy(2), "OFUL": jv.oful(2)})
+    setting = Setting("small", "round", 80, 256, lambda _: (problem,), reference="OFUL", source="", about="")
+    found = dispatch.run(setting, Options(seeds=8, longer=0.5, out=str(tmp_path), progress=False))
+    names = ["small.csv", "small.npz", "small.pdf", "small.png", "small_differences.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names  # no temporary file is left
     with np.load(tmp_path / "small.npz", allow_pickle=False) as saved:
-        assert np.array_equal(saved["OFUL"], regret["OFUL"])
+        assert saved["times"][-1] == 40
+        assert np.all(np.diff(saved["Small: OFUL"], axis=-1) >= 0)  # gaps are never negative
+        final = mean_interval(saved["Small: OFUL"][:, -1])
+    table = found.tables["small"]
+    assert [column.title for column in table.columns] == ["algorithm", "round 4", "round 20", "round 40"]
+    assert table.rows[1][0] == "OFUL" and table.rows[1][-1] == final and final.seeds == 8
+
+
+def test_conclusions_by_hand() -> None:
+    """Differences are paired by seed; plans are counted."""
+    times, ramp = np.array([1, 5, 10]), np.array([0.1, 0.5, 1.0])
+    regret = {"A": np.outer([1.0, 2.0, 3.0, 6.0], ramp), "B": np.outer([2.0, 2.0, 5.0, 9.0], ramp)}
+    plans = {"A": (np.array([1.0, 1.0, 1.0, 0.6]), np.array([True, True, False, True]))}
+    setting = Setting("hand", "episode", 10, 4, lambda _: (), reference="A", source="", about="")
+    tables = conclude(setting, [Played("By hand", times, regret, {"B": [7]}, plans)]).tables
+    assert tables["hand"].caption.endswith("B in 7.")
+    assert [cell.estimate for cell in tables["hand"].rows[0][1:]] == pytest.approx([0.3, 1.5, 3.0])
+    (_, *none, median, largest), (label, difference, ratio, fewer, *_) = tables["hand_differences"].rows
+    assert none == [None] * 3 and (median, largest) == (2.5, 6.0)
+    assert label == "B" and difference.estimate == 1.5 and fewer.estimate == 0.0
+    assert difference.half == pytest.approx(mean_interval(np.array([1.0, 0.0, 2.0, 3.0])).half)
+    assert ratio.estimate == 1.5 and ratio.low < 1.5 < ratio.high
+    ((_, optimistic, held),) = tables["hand_plans"].rows
+    assert optimistic == pytest.approx(0.9) and held.estimate == 0.75
 
 
 def test_the_published_radius() -> None:

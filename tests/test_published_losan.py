@@ -1,17 +1,17 @@
-"""The setting of Jun and Kim's repository, small: its numbers and its table."""
+"""The setting of Jun and Kim's repository, small: it can be played."""
 
 import numpy as np
 import pytest
 
-from experiments.published import losan
+from experiments.published._setting import play
+from experiments.published.losan import SETTING
 
 
 @pytest.mark.slow
-def test_study_ends_in_a_table() -> None:
-    """All cells are filled, regret never falls, and both noises are played by everyone."""
-    rounds, regret = losan.run(losan.Options(seeds=2, rounds=4), progress=False)
-    assert set(regret) == {"Gaussian", "Rademacher"}
-    for labels in regret.values():
-        assert all(v.shape == (2, len(rounds)) and np.all(np.diff(v, axis=-1) >= 0) for v in labels.values())
-    _, _, *rows = losan.table(rounds, regret).splitlines()
-    assert len(rows) == 6 and all(row.count("±") == 4 for row in rows)
+def test_both_noises_are_played() -> None:
+    """Everyone plays both, and regret never falls."""
+    played = play(SETTING, seeds=2, length=4, progress=False)
+    assert [one.title for one in played] == ["Gaussian", "Rademacher"]
+    for one in played:
+        assert len(one.regret) == 8
+        assert all(v.shape == (2, len(one.times)) and np.all(np.diff(v, axis=-1) >= 0) for v in one.regret.values())

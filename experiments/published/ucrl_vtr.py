@@ -1,4 +1,4 @@
-"""UCRL-VTR where its authors ran it (Ayoub et al. 2020): RiverSwim with tabular features, and DeepTree.
+"""UCRL-VTR where its authors ran it (Ayoub et al. 2020): DeepTree. RiverSwim is in ``ucrl_vtr_riverswim``.
 
 Their code has lambda = 1, delta = 1 / K, |theta*| <= sqrt(S A) and values in [0, H], on features that are not
 normalised. On features divided by sqrt(S) and values divided by u the same regression has the ridge ``1 / (S u^2)`` and
@@ -8,72 +8,25 @@ H, and u = 1 on DeepTree, whose rewards are as published.
 
 from __future__ import annotations
 
-import dataclasses
-import sys
-from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
-import tyro
 
 import jaxvar as jv
-from experiments.episodes.present import riverswim_table
-from experiments.episodes.study import Problem, run
+from experiments.published import _setting
 
 VTR, UNIFORM = "UCRL-VTR (as published)", "Uniform play"
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """UCRL-VTR in the settings of Ayoub et al. (2020), ending in two tables."""
-
-    river_seeds: int = 4
-    """Seeds on RiverSwim, where d = 50."""
-    river_episodes: int = 50_000
-    """Episodes on RiverSwim."""
-    tree_seeds: int = 16
-    """Seeds on DeepTree."""
-    tree_episodes: int = 10_000
-    """Episodes on DeepTree."""
+def problems(num_episodes: int) -> tuple[_setting.Problem, ...]:
+    """DeepTree."""
+    tree = jv.deep_tree(features="reduced")
+    algorithms = players(tree, num_episodes, unit=1, value_bound=tree.horizon)
+    return (_setting.Problem("DeepTree: S = 15, H = 2", tree, algorithms),)
 
 
-def problems(options: Options) -> tuple[Problem, Problem]:
-    """Both settings."""
-    river, tree = jv.riverswim(features="tabular"), jv.deep_tree(features="reduced")
-    return (
-        Problem(
-            "RiverSwim, tabular: S = 5, H = 20, d = 50",
-            river,
-            options.river_seeds,
-            options.river_episodes,
-            _players(river, options.river_episodes, unit=river.horizon, value_bound=1.0),
-        ),
-        Problem(
-            "DeepTree: S = 15, H = 2",
-            tree,
-            options.tree_seeds,
-            options.tree_episodes,
-            _players(tree, options.tree_episodes, unit=1, value_bound=tree.horizon),
-        ),
-    )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0 when done, 1 when a run failed."""
-    options = tyro.cli(Options, prog="python -m experiments.published.ucrl_vtr", args=arguments)
-    jv.tune_cpu()
-    jax.config.update("jax_enable_x64", True)
-    try:
-        for problem in reversed(problems(options)):
-            print(f"\n{riverswim_table(run(problem))}\n", flush=True)
-    except (ValueError, jv.SimulationError) as error:
-        print(f"the study failed: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def _players(environment: Any, num_episodes: int, *, unit: float, value_bound: float) -> dict[str, Any]:
+def players(environment: Any, num_episodes: int, *, unit: float, value_bound: float) -> dict[str, Any]:
+    """Uniform play, and UCRL-VTR where ``unit`` of the published rewards are 1 here."""
     num_states, num_actions = environment.num_states, environment.num_actions
     published = jv.ucrl_vtr(
         environment.dim,
@@ -85,5 +38,13 @@ def _players(environment: Any, num_episodes: int, *, unit: float, value_bound: f
     return {UNIFORM: jv.uniform(), VTR: published}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+SETTING = _setting.Setting(
+    "ucrl_vtr",
+    "episode",
+    length=10_000,
+    seeds=256,
+    build=problems,
+    reference=VTR,
+    source="Ayoub, Jia, Szepesvari, Wang, Yang (2020), notebook",
+    about="DeepTree: S = 15, H = 2; λ = 1, δ = 1/K, |θ*| ≤ √(S A)",
+)

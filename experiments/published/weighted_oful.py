@@ -6,8 +6,6 @@ Claim: at the published multipliers, weighting by the revealed level lowers the 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -66,7 +64,7 @@ def published(scale: float, weighted: bool) -> PublishedOful:
 
 
 def algorithms(num_rounds: int) -> dict[str, Any]:
-    """The repository's three, and the same algorithms at their theorems' constants and at its multiplier."""
+    """The repository's three, and the same algorithms at their theorems' constants and at its multiplier; and ours."""
     told: dict[str, Any] = {"noise_bound": NOISE_BOUND, "delta": 0.1}
     return {
         "Greedy (radius 0)": jv.greedy(DIM, ties="lowest"),
@@ -80,27 +78,30 @@ def algorithms(num_rounds: int) -> dict[str, Any]:
         "Weighted OFUL+ (×0.002, told the largest variance)": jv.weighted_oful_plus(
             DIM, num_rounds, beta_scale=0.002, variance_bound=MOST_NOISE**2, **told
         ),
+        **_setting.ours(DIM, num_rounds, **told),
     }
 
 
-def setting(num_rounds: int) -> _setting.Setting:
-    """The problem and its players."""
-    return _setting.Setting(
-        environment=jv.linear_bandit(
-            DIM,
-            NUM_ARMS,
-            arms="uniform",
-            theta_star=np.full(DIM, DIM**-0.5),
-            noise=jv.noise.clipped_gaussian(jv.schedules.between(0.0, MOST_NOISE), bound=NOISE_BOUND),
-        ),
-        algorithms=algorithms(num_rounds),
+def problems(num_rounds: int) -> tuple[_setting.Problem, ...]:
+    """The one problem and its players."""
+    environment = jv.linear_bandit(
+        DIM,
+        NUM_ARMS,
+        arms="uniform",
+        theta_star=np.full(DIM, DIM**-0.5),
+        noise=jv.noise.clipped_gaussian(jv.schedules.between(0.0, MOST_NOISE), bound=NOISE_BOUND),
     )
+    return (_setting.Problem("Fixed arms, d = 20, revealed noise levels", environment, algorithms(num_rounds)),)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0 when done, 1 when a run failed."""
-    return _setting.main("weighted_oful", setting, arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+SETTING = _setting.Setting(
+    "weighted_oful",
+    "round",
+    length=10_000,
+    seeds=256,
+    build=problems,
+    reference="Weighted OFUL (C = 0.002, as published)",
+    source="He, Zhou, Zhang, Gu (2022), repository",
+    about="d = 20, 20 fixed arms with coordinates uniform in ±1/√d, θ* = (1, ..., 1)/√d, deviation uniform in "
+    "(0, 0.05) and revealed, Gaussian noise clipped at ±0.5, no corruption",
+)
