@@ -224,7 +224,7 @@ def _game(point: Point) -> tuple[Any, Any, dict[str, Any]]:
             algorithm = jv.oful(point.dim, **common)
         else:
             factory: Any = getattr(jv, point.algorithm)
-            constants = jv.constants.practical()
+            constants = jv.constants.practical(0.1)
             algorithm = factory(point.dim, point.rounds, constants=constants, capacity=point.layers, **common)
     if point.sweep > 1:
         algorithm = jv.sweep(algorithm, delta=np.linspace(0.01, 0.1, point.sweep))

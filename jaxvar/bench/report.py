@@ -119,7 +119,7 @@ def bench(options: Bench) -> int:
     print(
         f"bandits: d={options.dim}, {options.arms} arms, K={options.rounds}, {options.seeds} seeds; episodes: "
         f"S={options.states}, A={options.actions}, d={options.features}, H={options.horizon}, K={options.episodes}, "
-        f"{options.episode_seeds} seeds\n{jax.numpy.result_type(float)}, practical constants, "
+        f"{options.episode_seeds} seeds\n{jax.numpy.result_type(float)}, practical constants x0.1, "
         f"median of {options.repeats} interleaved repeats; a step is a round or a step of an episode, of one seed\n"
     )
     header = f"{'':16}{'program':20}{'M steps/s':>12}{'us/step':>10}{'regret':>10}{'first call s':>14}"
@@ -234,7 +234,7 @@ def bandit_game(options: Bench, name: str, fresh: bool) -> tuple[Any, Any]:
     if name == "oful":
         return jv.oful(options.dim, ties="lowest"), environment
     factories: dict[str, Any] = {"save": jv.save, "ave_ucb": jv.ave_ucb}
-    constants = jv.constants.practical()
+    constants = jv.constants.practical(0.1)
     return factories[name](options.dim, options.rounds, constants=constants, ties="lowest"), environment
 
 
