@@ -279,6 +279,7 @@ def replayed(setting: str, instance: str, player: str, runs: slice) -> None:
         assert again == run
 
 
+@pytest.mark.slow
 def test_shipped_preset_can_be_played_again() -> None:
     """Fails if the counts are not those of this code: all seeds of the finer grid of one case, exactly."""
     replayed("bandit", "d = 5, noise at R", "AVE-UCB", slice(1, 2))

@@ -77,6 +77,7 @@ def compiled_episodes(algorithm, num_episodes=100):
     return program.lower(algorithm, environment, KEY).compile()
 
 
+@pytest.mark.slow
 def test_an_episode_costs_what_its_stored_layers_cost():
     # Neither the episodes before it nor the theorem's L, only the capacity, which follows the layers in use.
     short, long = ave(10**3), ave(10**9)

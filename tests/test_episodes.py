@@ -196,6 +196,7 @@ def test_what_cannot_be_played_is_refused() -> None:
             jv.run(*swept, KEY, num_episodes=K)
 
 
+@pytest.mark.slow
 def test_a_sweep_of_an_algorithm() -> None:
     """Fails if a number of the algorithm is fixed in the program, or if a sweep or a chunk plays another setting."""
     numbers = {"beta_scale": (0.01, 0.03), "delta": (0.01, 0.3), "norm_bound": (1.8, 4.0), "num_episodes": (K, 10**6)}

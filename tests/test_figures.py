@@ -169,6 +169,7 @@ def _inflated(part):
         return b""
 
 
+@pytest.mark.slow
 def test_files_are_the_same_in_another_process(tmp_path):
     script = (
         "import sys; from jaxvar import figures; from tests.made_up_study import whole_study\n"

@@ -32,7 +32,7 @@ def assert_alike(*game, **length):
 
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["fixed", "fresh"])
-@pytest.mark.parametrize("name", ["save", "ave_ucb"])
+@pytest.mark.parametrize("name", ["save", pytest.param("ave_ucb", marks=pytest.mark.slow)])
 def test_both_forms_decide_alike(name, fresh):
     """Fails if an arm, a layer or a radius differs anywhere in the runs."""
     assert_alike(*bandit_game(SMALL, name, fresh), num_rounds=SMALL.rounds)
