@@ -19,6 +19,7 @@ from jaxvar import (
     testing,
 )
 from jaxvar import records as record
+from jaxvar.algorithms import catalogue as _catalogue
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.confidence_ball import confidence_ball
 from jaxvar.algorithms.cw_oful import cw_oful
@@ -57,18 +58,16 @@ from jaxvar.environments.random_mdp import graded_mdp, mixture_mdp
 from jaxvar.environments.replay import replay_bandit
 from jaxvar.environments.riverswim import riverswim
 from jaxvar.records import linear_spaced, log_spaced
-from jaxvar.result import SimulationError, SimulationResult
-from jaxvar.runner import EpisodeTrace, RunResult, Trace, run, trace
-from jaxvar.simulate import simulate
+from jaxvar.run import EpisodeTrace, RunResult, Trace, run, trace
+from jaxvar.simulate import SimulationError, SimulationResult, simulate, sweep
 from jaxvar.study.definition import Entry, Study
 from jaxvar.study.errors import RunError, StudyError
 from jaxvar.study.load import load
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.study.run import run_study
 from jaxvar.study.toml_file import read_study
-from jaxvar.sweep import sweep
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CellResult",
@@ -152,3 +151,9 @@ __all__ = [
     "weighted_oful",
     "weighted_oful_plus",
 ]
+
+# The names above are for readers, editors and type checkers. An algorithm that is not among them is exported as well.
+for _name, _factory in _catalogue.FACTORIES.items():
+    if _name not in __all__:
+        globals()[_name] = _factory
+        __all__.append(_name)

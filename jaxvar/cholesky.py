@@ -1,7 +1,7 @@
 """Square roots of small inverse matrices, for drawing normal vectors: factored once, or kept while data arrive.
 
 ``lower`` is the Cholesky factor L of ``P = V^-1``, so that ``L z`` with standard normal ``z`` has the covariance P.
-Both functions are written out over the columns: a call of LAPACK per seed and round is slow.
+Both functions are written out over the columns: matrices are small, and a library's call for each of them is slow.
 
 Where V grows by ``x x^T``, the factor of the new inverse follows in O(d^2). With ``f = L^T x``,
 
@@ -14,8 +14,6 @@ and the matrix in brackets has a Cholesky factor M in closed form. With ``a_j = 
 
 All of it are sums and quotients of positive numbers: the diagonal stays positive whatever the rounding, where
 subtracting from P itself may lose its definiteness.
-
-Axes known to these functions lead; a trailing axis is a batch of seeds (see :mod:`jaxvar.batching`).
 """
 
 from __future__ import annotations
@@ -23,39 +21,33 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxvar import ridge
+from jaxvar.lowering import outer, transform
 
 
 def factor(matrix: jax.Array) -> jax.Array:
-    """The lower triangular L with ``L L^T = matrix [d, d]``; NaN where the matrix is not positive definite."""
-    dim, columns, rest = matrix.shape[0], [], matrix
-    for j in range(dim):
-        column = rest[:, 0] / jnp.sqrt(rest[0, 0])[None]
-        columns.append(_below(column, j))
-        rest = rest[1:, 1:] - ridge.outer(column[1:])
+    """Return the lower triangular L with ``L L^T = matrix [d, d]``; NaN where the matrix is not positive definite."""
+    columns, rest = [], matrix
+    for j in range(matrix.shape[0]):
+        column = rest[:, 0] / jnp.sqrt(rest[0, 0])
+        columns.append(jnp.concatenate([jnp.zeros(j, column.dtype), column]))
+        rest = rest[1:, 1:] - outer(column[1:])
     return jnp.stack(columns, axis=1)
 
 
 def shrink(lower: jax.Array, x: jax.Array) -> jax.Array:
-    """The factor of ``(V + x x^T)^-1`` from the factor ``lower [d, d]`` of ``V^-1``; ``x [d]``."""
-    dim = x.shape[0]
-    along = ridge.transform(lower, x)  # f = L^T x
+    """Return the factor of ``(V + x x^T)^-1`` from the factor ``lower [d, d]`` of ``V^-1``; ``x [d]``."""
+    along = transform(lower, x)  # f = L^T x
     columns = []
     above = jnp.ones_like(along[0])  # a_j
     tail = jnp.zeros_like(along)  # sum_{i > j} f_i L_i
-    for j in reversed(range(dim)):
+    for j in reversed(range(x.shape[0])):
         column, f = lower[:, j], along[j]
         before = above + f * f  # a_{j-1}
-        columns.append((above[None] * column - f[None] * tail) / jnp.sqrt(above * before)[None])
-        above, tail = before, tail + f[None] * column
+        columns.append((above * column - f * tail) / jnp.sqrt(above * before))
+        above, tail = before, tail + f * column
     return jnp.stack(columns[::-1], axis=1)
 
 
 def times(lower: jax.Array, z: jax.Array) -> jax.Array:
-    """``L z`` for ``lower [d, d]`` and ``z [d]``."""
-    return ridge.transform(jnp.swapaxes(lower, 0, 1), z)
-
-
-def _below(column: jax.Array, num: int) -> jax.Array:
-    """``column`` with ``num`` zeros put before it."""
-    return jnp.concatenate([jnp.zeros((num, *column.shape[1:]), column.dtype), column])
+    """Return ``L z`` for ``lower [d, d]`` and ``z [d]``, [d]."""
+    return transform(lower.T, z)

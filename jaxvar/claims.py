@@ -27,5 +27,6 @@ class Claim:
     # How sure we are of the constants: read in the source, derived again from results that were read, or reconstructed.
     constants: Literal["read", "derived again", "reconstructed"]
     table: Literal[1, 2] | None = None  # the paper's table that has this row, if one does
+    row: int = 0  # its place there, from 1
     assumption: str = ""  # of the source, where it differs between rows: "sum of rewards at most H"
     printed: str = ""  # what the paper's table prints where that is a slip, and why it is one

@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxvar import checks
-from jaxvar.pytrees import leaf, pytree, static
+from jaxvar import parameters
+from jaxvar.parameters import leaf, pytree, static
 
 SETTINGS = ("bandit", "episodes")
 PRESETS = Path(__file__).with_name("calibration") / "presets"  # what ``jaxvar calibrate`` wrote, one file per setting
@@ -65,7 +65,7 @@ def custom(label: str = "custom", **values: Any) -> RadiusConstants:
     missing, unknown = set(names) - set(values), set(values) - set(names)
     if missing or unknown:
         raise ValueError(f"constants need exactly {names}: missing {sorted(missing)}, unknown {sorted(unknown)}")
-    return RadiusConstants(**{n: leaf(checks.number(n, values[n], low=0.0)) for n in names}, label=label)
+    return RadiusConstants(**{n: leaf(parameters.check_number(n, values[n], low=0.0)) for n in names}, label=label)
 
 
 def number_names() -> list[str]:
@@ -80,7 +80,7 @@ def paper(beta_scale: Any = 1.0, *, setting: str = "bandit") -> RadiusConstants:
     (``eq:def:beta:mdp``): 16, 64, 8, 2^(-2l+5), 6, 1 and the switch at 64; 64 since the printed 8 stands both in the
     variance estimate and before it.
     """
-    if checks.choice("setting", setting, SETTINGS) == "episodes":
+    if parameters.check_choice("setting", setting, SETTINGS) == "episodes":
         return _printed("paper", setting, beta_scale, emp=64.0, log=8.0, floor=32.0, cross=0.0, bias=1.0, shift=0.0)
     return _printed("paper", setting, beta_scale, emp=8.0, log=6.0, floor=16.0, cross=0.0, bias=2.0, shift=1.0)
 
@@ -92,7 +92,7 @@ def paper_fixed(beta_scale: Any = 1.0, *, setting: str = "bandit") -> RadiusCons
     episodes the 8 before the empirical variance counts once, and the additive part is
     ``16 (6 2^-l log + 2^-l)^2 + (28/3) log``.
     """
-    if checks.choice("setting", setting, SETTINGS) == "episodes":
+    if parameters.check_choice("setting", setting, SETTINGS) == "episodes":
         shared: dict[str, Any] = {"emp": 8.0, "log": 28.0 / 3.0, "floor": 0.0, "cross": 16.0, "bias": 1.0}
         return _printed("paper_fixed", setting, beta_scale, **shared, shift=0.0)
     return _printed("paper_fixed", setting, beta_scale, emp=8.0, log=9.62, floor=128.0, cross=0.0, bias=2.0, shift=1.0)
@@ -132,7 +132,7 @@ def practical(beta_scale: Any = None, *, setting: str = "bandit") -> RadiusConst
     20,000 rounds, 0.0464 for up to 1,000 episodes. The files in ``jaxvar/calibration/presets`` have the bank, the
     counts and the command (``jaxvar calibrate``) that repeats them; calibrate again for much longer runs.
     """
-    numbers = dict(calibrated_numbers(PRESETS / f"{checks.choice('setting', setting, SETTINGS)}.json"))
+    numbers = dict(calibrated_numbers(PRESETS / f"{parameters.check_choice('setting', setting, SETTINGS)}.json"))
     if beta_scale is not None:
         numbers["beta_scale"] = beta_scale
     return dataclasses.replace(custom("practical", **numbers), setting=setting if beta_scale is None else "any")
@@ -146,6 +146,26 @@ def calibrated_numbers(path: Path) -> Mapping[str, float]:
         raise ValueError(f"{path} must hold a claim, got one that rests on too few seeds")
     numbers: Mapping[str, float] = found["constants"]
     return numbers
+
+
+def for_bandits(name: str, value: Any) -> RadiusConstants:
+    """Return ``value``, constants of a bandit's radius; the paper's where it is None."""
+    if value is None:
+        return paper()
+    if not isinstance(value, RadiusConstants):
+        raise ValueError(f"{name} must come from jaxvar.constants, got {value!r}")
+    if value.setting == "episodes":
+        raise ValueError(f"{name} must be a bandit's, got {value.label!r} with setting 'episodes'")
+    return value
+
+
+def episodic(name: str, value: Any) -> RadiusConstants:
+    """Return ``value``, constants of UCRL-AVE's radius by :func:`for_episodes`; the paper's where it is None."""
+    if value is None:
+        return paper(setting="episodes")
+    if not isinstance(value, RadiusConstants):
+        raise ValueError(f"{name} must come from jaxvar.constants, got {value!r}")
+    return for_episodes(value)
 
 
 def for_episodes(constants: RadiusConstants) -> RadiusConstants:
@@ -162,7 +182,7 @@ def for_episodes(constants: RadiusConstants) -> RadiusConstants:
     scales = ("beta_scale",) if constants.label in ("paper", "paper_fixed") else ()  # printed ones may be scaled
     for name in number_names():
         mine = getattr(constants, name)
-        if name not in scales and (checks.is_traced(mine) or np.any(np.asarray(mine) != getattr(original, name))):
+        if name not in scales and (parameters.is_traced(mine) or np.any(np.asarray(mine) != getattr(original, name))):
             raise ValueError(
                 f"constants: {name} of the bandit preset {constants.label!r} was changed to {mine!r}; "
                 f"change it in jaxvar.constants.{constants.label}(setting='episodes') instead"

@@ -6,7 +6,7 @@ import os
 
 import jax
 
-from jaxvar import checks
+from jaxvar import parameters
 
 _WHOLE_LOOPS = "xla_cpu_small_while_loop_byte_threshold=1000000000"
 _WIDEST_VECTORS = "--xla_cpu_prefer_vector_width=512"
@@ -36,7 +36,7 @@ def tune_cpu(num_devices: int | None = None) -> None:
     """
     if num_devices is None:
         num_devices = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    checks.count("num_devices", num_devices)
+    parameters.check_count("num_devices", num_devices)
     try:
         # JAX refuses a change once it has started, but not a value that is there already: so change it twice.
         jax.config.update("jax_num_cpu_devices", num_devices + 1)

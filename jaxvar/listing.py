@@ -124,7 +124,7 @@ def as_csv(claims: Sequence[Claim]) -> str:
     writer.writerow(names)
     for _, rows in sections(claims):
         for claim in rows:
-            entries = dataclasses.asdict(claim) | {"efficient": _efficient(claim)}
+            entries = dataclasses.asdict(claim) | {"efficient": _efficient(claim), "row": claim.row or None}
             writer.writerow(["" if entries[name] is None else entries[name] for name in names])
     return out.getvalue()
 

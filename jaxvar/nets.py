@@ -18,8 +18,6 @@ for theta within the cell of a point p, with half-sides c, S = sum a x and M = s
 so that the cell of a parameter that passes is never lost. Where what is left fits into half of the box, the box around
 it becomes the new one, cut into as many cells: resolution follows the data, memory does not. Boxes keep their sides
 parallel to the axes, so that a thin set across them is resolved no better than it is long.
-
-Axes known to these functions lead; a trailing axis is a batch of seeds (see :mod:`jaxvar.batching`).
 """
 
 from __future__ import annotations
@@ -33,12 +31,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import checks
-from jaxvar.ridge import combine
+from jaxvar import status
+from jaxvar.lowering import combine, outer
 
-MAX_DIM = 3
-CELLS = (64, 32, 12)  # along each axis, in dimension 1, 2, 3
-DIRECTIONS = (1, 16, 64)
 _SLACK = 1e-9  # of comparisons that a parameter on an edge decides; it lets more pass, never less
 _FINEST = 4096  # no box has cells of fewer rounding errors than this
 
@@ -79,7 +74,7 @@ class Net(NamedTuple):
 
 
 def clipping(dim: int, num_directions: int, num_scales: int) -> Clipping:
-    """Evenly spread directions (on a spiral in three dimensions) and the scales ``2^-j, j = 0, 1, ...``."""
+    """Return evenly spread directions (on a spiral in three dimensions) and the scales ``2^-j, j = 0, 1, ...``."""
     index = np.arange(num_directions)
     if dim == 1:
         directions = np.ones((num_directions, 1))
@@ -94,38 +89,37 @@ def clipping(dim: int, num_directions: int, num_scales: int) -> Clipping:
 
 
 def weights(x: jax.Array, clip: Clipping) -> jax.Array:
-    """``clip(<x, mu>, l)`` of ``x [d]`` for each constraint, [C]."""
-    directions = _tail(clip.directions, x, 1)
-    along = combine(jnp.moveaxis(directions, 1, 0), x[:, None])
-    limit = _tail(clip.scales[:, None], x, 1)
-    return jnp.clip(along[None], -limit, limit).reshape(clip.num, *x.shape[1:])
+    """Return ``clip(<x, mu>, l)`` of ``x [d]`` for each constraint, [C]."""
+    along = combine(jnp.asarray(clip.directions.T, x.dtype), x[:, None])
+    limit = clip.scales[:, None].astype(x.dtype)
+    return jnp.clip(along[None], -limit, limit).reshape(clip.num)
 
 
 def init_sums(num: int, dim: int, dtype: Any) -> Sums:
-    """No observation yet."""
+    """Return sums over no observation."""
     shapes = ((num,), (num, dim), (num,), (num, dim), (num, dim, dim))
     return Sums(*(jnp.zeros(shape, dtype) for shape in shapes))
 
 
 def add(sums: Sums, a: jax.Array, x: jax.Array, y: jax.Array) -> Sums:
-    """One more observation ``x [d], y []`` with the weights ``a [C]``."""
-    aa, yx, xx = a * a, y[None] * x, x[:, None] * x[None]
+    """Return the sums with one more observation ``x [d], y []`` of the weights ``a [C]``."""
+    aa, yx, xx = a * a, y * x, outer(x)
     return Sums(
-        ay=sums.ay + a * y[None],
+        ay=sums.ay + a * y,
         ax=sums.ax + a[:, None] * x[None],
-        aayy=sums.aayy + aa * (y * y)[None],
+        aayy=sums.aayy + aa * (y * y),
         aayx=sums.aayx + aa[:, None] * yx[None],
         aaxx=sums.aaxx + aa[:, None, None] * xx[None],
     )
 
 
 def deviation(ay: jax.Array, ax: jax.Array, points: jax.Array) -> jax.Array:
-    """``T = |sum a (y - <x, theta>)|`` of each constraint at each of ``points [N, d]``: [C, N]."""
+    """Return ``T = |sum a (y - <x, theta>)|`` of each constraint at each of ``points [N, d]``, [C, N]."""
     return jnp.abs(ay[:, None] - _products(ax, points))
 
 
 def square_sum(sums: Sums, points: jax.Array) -> jax.Array:
-    """``V = sum a^2 (y - <x, theta>)^2`` of each constraint at each of ``points [N, d]``: [C, N]."""
+    """Return ``V = sum a^2 (y - <x, theta>)^2`` of each constraint at each of ``points [N, d]``, [C, N]."""
     dim = points.shape[1]
     linear = _products(sums.aayx, points)
     square = jnp.zeros_like(linear)
@@ -137,16 +131,16 @@ def square_sum(sums: Sums, points: jax.Array) -> jax.Array:
 
 
 def cell_shift(vectors: jax.Array, cell: jax.Array) -> jax.Array:
-    """The most that ``<v, theta>`` differs within a cell of half-sides ``cell [d]`` from its middle: [C]."""
+    """Return the most that ``<v, theta>`` differs within a cell of half-sides ``cell [d]`` from its middle, [C]."""
     return combine(jnp.abs(jnp.moveaxis(vectors, 1, 0)), cell[:, None])
 
 
 def cell_norm(matrices: jax.Array, cell: jax.Array) -> jax.Array:
-    """The largest ``sqrt(delta^T M delta)`` in a cell of half-sides ``cell [d]``, at a corner: [C]."""
+    """Return the largest ``sqrt(delta^T M delta)`` in a cell of half-sides ``cell [d]``, at a corner, [C]."""
     dim = cell.shape[0]
     largest = jnp.zeros_like(matrices[:, 0, 0])
     for signs in itertools.product((1, -1), repeat=dim - 1):  # opposite corners are alike
-        corner = [cell[i][None] * sign for i, sign in enumerate((1, *signs))]
+        corner = [cell[i] * sign for i, sign in enumerate((1, *signs))]
         square = jnp.zeros_like(largest)
         for i in range(dim):
             for j in range(dim):
@@ -162,24 +156,24 @@ def cell_norm(matrices: jax.Array, cell: jax.Array) -> jax.Array:
 
 
 def exponents(largest: float, num: int) -> np.ndarray[Any, Any]:
-    """The grid ``largest 2^(-q/2)`` of lam, ``q = 0, ..., num - 1``."""
+    """Return the grid ``largest 2^(-q/2)`` of lam, ``q = 0, ..., num - 1``."""
     return largest * 2.0 ** (-np.arange(num) / 2)
 
 
 def empirical_rate(lam: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """``psi(lam) = -log(1 - lam) - lam``."""
+    """Return ``psi(lam) = -log(1 - lam) - lam``."""
     return -np.log1p(-lam) - lam
 
 
 def freedman_rate(lam: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """``phi(lam) = e^lam - 1 - lam``."""
+    """Return ``phi(lam) = e^lam - 1 - lam``."""
     return np.expm1(lam) - lam
 
 
 def exponential_limit(
     square: jax.Array, log: jax.Array, lam: np.ndarray[Any, Any], rate: np.ndarray[Any, Any]
 ) -> jax.Array:
-    """``min over lam of (rate(lam) square + log) / lam`` for ``square [...]``, whose terms are at most 1."""
+    """Return ``min over lam of (rate(lam) square + log) / lam`` for ``square [...]``, whose terms are at most 1."""
     slope, level = (rate / lam).astype(square.dtype), (1 / lam).astype(square.dtype)
     least = slope[0] * square + level[0] * log
     for q in range(1, len(lam)):
@@ -191,66 +185,65 @@ def exponential_limit(
 
 
 def grid(dim: int, cells: int) -> np.ndarray[Any, Any]:
-    """The middles of the cells of ``[-1, 1]^d``, [N, d]."""
+    """Return the middles of the cells of ``[-1, 1]^d``, [N, d]."""
     return (2 * _places(dim, cells) + 1 - cells) / cells
 
 
 def init_net(dim: int, cells: int, bound: Any, dtype: Any) -> Net:
-    """All cells of ``[-bound, bound]^d``."""
+    """Return all cells of ``[-bound, bound]^d``."""
     half = jnp.broadcast_to(jnp.asarray(bound, dtype), (dim,))
     return Net(jnp.zeros(dim, dtype), half, jnp.ones(cells**dim, bool))
 
 
 def points(net: Net, cells: int) -> jax.Array:
-    """The middles of all cells, [N, d]."""
-    middles = _tail(grid(net.center.shape[0], cells), net.center, 1)
+    """Return the middles of all cells, [N, d]."""
+    middles = grid(net.center.shape[0], cells).astype(net.center.dtype)
     return net.center[None] + net.half[None] * middles
 
 
 def meets_ball(points: jax.Array, cell: jax.Array, bound: jax.Array) -> jax.Array:
-    """Which cells hold a parameter of norm at most ``bound []``: bool [N]."""
+    """Return which cells hold a parameter of norm at most ``bound []``, bool [N]."""
     nearest = jnp.maximum(jnp.abs(points) - cell[None], 0)
-    return jnp.sum(nearest * nearest, axis=1) <= ((1 + _SLACK) * bound * bound)[None]
+    return jnp.sum(nearest * nearest, axis=1) <= (1 + _SLACK) * bound * bound
 
 
 def meets_kernels(points: jax.Array, cell: jax.Array, phi: jax.Array) -> jax.Array:
-    """Which cells may hold a theta whose ``<phi(. | s, a), theta>`` are distributions, ``phi [S, A, S, d]``: bool [N].
+    """Return which cells may hold a theta whose ``<phi(. | s, a), theta>`` are distributions, bool [N].
 
-    Each entry and each sum of a row is tried by itself.
+    Each entry and each sum of a row of ``phi [S, A, S, d]`` is tried by itself.
     """
-    num_states, num_actions, _, dim = phi.shape[:4]
-    entries = phi.reshape(num_states * num_actions * num_states, dim, *phi.shape[4:])
-    sums = jnp.sum(phi, axis=2).reshape(num_states * num_actions, dim, *phi.shape[4:])
+    dim = phi.shape[3]
+    entries, sums = phi.reshape(-1, dim), jnp.sum(phi, axis=2).reshape(-1, dim)
     positive = _products(entries, points) >= -(cell_shift(entries, cell) + _SLACK)[:, None]
     whole = jnp.abs(_products(sums, points) - 1) <= (cell_shift(sums, cell) + _SLACK)[:, None]
     return jnp.all(positive, axis=0) & jnp.all(whole, axis=0)
 
 
 def zoom(net: Net, cells: int) -> Net:
-    """The box around the cells that are left, with all its cells, where it has at most half the volume of the old."""
+    """Return the box around the cells left, with all its cells, where it has at most half the volume of the old."""
     dim = net.center.shape[0]
-    place = _tail(_places(dim, cells), net.center, 1)
+    place = _places(dim, cells)
     low = jnp.min(jnp.where(net.alive[:, None], place, cells), axis=0).astype(net.half.dtype)
     high = jnp.max(jnp.where(net.alive[:, None], place, -1), axis=0).astype(net.half.dtype)
     # An axis along which cells are as fine as rounding allows keeps its side, whatever the others do.
     rounding = np.finfo(net.half.dtype).eps * jnp.max(jnp.abs(net.center) + net.half, axis=0)
-    coarse = net.half * (high - low + 1) >= (_FINEST * cells**2 * rounding)[None]
+    coarse = net.half * (high - low + 1) >= _FINEST * cells**2 * rounding
     low, high = jnp.where(coarse, low, 0), jnp.where(coarse, high, cells - 1)
     span = high - low + 1
     half = net.half * span / cells
     center = net.center + net.half * (low + high + 1 - cells) / cells
     zooms = jnp.prod(span, axis=0) <= cells**dim / 2
     return Net(
-        center=jnp.where(zooms[None], center, net.center),
-        half=jnp.where(zooms[None], half, net.half),
-        alive=net.alive | zooms[None],
+        center=jnp.where(zooms, center, net.center),
+        half=jnp.where(zooms, half, net.half),
+        alive=net.alive | zooms,
     )
 
 
 def refine(
     net: Net, cells: int, due: jax.Array, keep: Callable[[jax.Array, jax.Array], jax.Array]
 ) -> tuple[Net, jax.Array]:
-    """Where ``due []``: zoom if it is time, then keep the cells with ``keep(points [N, d], cell [d])``, if there are.
+    """Where ``due []``, zoom if it is time, then keep the cells with ``keep(points [N, d], cell [d])``, if there are.
 
     Returns:
       The net, and whether no cell was left, bool [].
@@ -259,26 +252,21 @@ def refine(
     def look() -> tuple[Net, jax.Array]:
         zoomed = zoom(net, cells)
         alive = zoomed.alive & keep(points(zoomed, cells), zoomed.half / cells)
-        found = due & jnp.any(alive, axis=0)
+        found = jnp.any(alive)
         new = Net(zoomed.center, zoomed.half, alive)
-        return Net(*(jnp.where(found[None], x, y) for x, y in zip(new, net, strict=True))), due & ~found
+        return Net(*(jnp.where(found, x, y) for x, y in zip(new, net, strict=True))), ~found
 
-    def rest() -> tuple[Net, jax.Array]:
-        unchanged = (net, jnp.zeros_like(due))
-        return jax.tree.map(lambda x, like: jnp.broadcast_to(x, like.shape), unchanged, jax.eval_shape(look))
-
-    # All seeds look in the same rounds: asking whether any of them does skips the work, and decides nothing.
-    return jax.lax.cond(jnp.any(due), look, rest)
+    return jax.lax.cond(due, look, lambda: (net, jnp.zeros((), bool)))
 
 
 def support(vectors: jax.Array, net: Net, cells: int) -> jax.Array:
-    """The largest ``<v, theta>`` over all cells left, for each row of ``vectors [A, d]``: [A]."""
+    """Return the largest ``<v, theta>`` over all cells left, for each row of ``vectors [A, d]``, [A]."""
     values = jnp.where(net.alive[None], _products(vectors, points(net, cells)), -jnp.inf)
     return jnp.max(values, axis=1) + cell_shift(vectors, net.half / cells)
 
 
 def largest_variance(first: jax.Array, second: jax.Array, net: Net, cells: int) -> jax.Array:
-    """The largest ``<second, theta> - <first, theta>^2`` over all cells left, for ``first``, ``second [A, d]``: [A]."""
+    """Return the largest ``<second, theta> - <first, theta>^2`` over all cells left, for both ``[A, d]``, [A]."""
     middles, cell = points(net, cells), net.half / cells
     mean = jnp.maximum(jnp.abs(_products(first, middles)) - cell_shift(first, cell)[:, None], 0)
     value = jnp.where(net.alive[None], _products(second, middles) - mean * mean, -jnp.inf)
@@ -286,51 +274,37 @@ def largest_variance(first: jax.Array, second: jax.Array, net: Net, cells: int) 
 
 
 def contains(net: Net, cells: int, theta: jax.Array) -> jax.Array:
-    """Whether a cell that holds ``theta [d]`` is left, bool []."""
+    """Return whether a cell that holds ``theta [d]`` is left, bool []."""
     cell = net.half / cells
-    near = jnp.abs(points(net, cells) - theta[None]) <= ((1 + _SLACK) * cell)[None]
+    near = jnp.abs(points(net, cells) - theta[None]) <= (1 + _SLACK) * cell[None]
     return jnp.any(net.alive & jnp.all(near, axis=1), axis=0)
 
 
 def mirror(vector: jax.Array) -> jax.Array:
-    """The unit vector ``w [d]`` whose reflection ``x - 2 <w, x> w`` takes ``vector [d]`` to the first axis."""
-    first = _tail(np.eye(vector.shape[0])[0], vector, 1)
+    """Return the unit vector whose reflection ``x - 2 <w, x> w`` takes ``vector [d]`` to the first axis, [d]."""
+    first = np.eye(vector.shape[0], dtype=vector.dtype)[0]
     size = jnp.sqrt(jnp.sum(vector * vector, axis=0))
-    w = vector / jnp.where(size > 0, size, 1)[None] + jnp.where(vector[0] >= 0, 1, -1)[None].astype(first.dtype) * first
-    return w / jnp.sqrt(jnp.sum(w * w, axis=0))[None]
+    w = vector / jnp.where(size > 0, size, 1) + jnp.where(vector[0] >= 0, 1, -1).astype(first.dtype) * first
+    return w / jnp.sqrt(jnp.sum(w * w, axis=0))
 
 
 def reflect(vectors: jax.Array, w: jax.Array) -> jax.Array:
-    """``x - 2 <w, x> w`` for each row of ``vectors [A, d]``; its own inverse, and inner products stay as they are."""
+    """Return ``x - 2 <w, x> w`` for each row of ``vectors [A, d]``; its own inverse, and inner products stay."""
     return vectors - 2 * combine(jnp.moveaxis(vectors, 1, 0), w[:, None])[:, None] * w[None]
 
 
-def check_sizes(dim: Any, cells: Any, num_directions: Any, num_scales: int) -> tuple[int, int, int]:
-    """Dimension, cells along an axis and directions of a net, checked; the last two are chosen where not given."""
-    dim = checks.count("dim", dim)
-    if dim > MAX_DIM:
-        side = CELLS[-1] if cells is None else checks.count("cells", cells, low=2)
-        num = 4 ** (dim - 1) if num_directions is None else checks.count("num_directions", num_directions)
-        raise ValueError(
-            f"dim must be at most {MAX_DIM} on a net, got {dim}: {side} cells along each axis are {side**dim:.1e} net "
-            f"points, each to be tried against {num} directions at {num_scales} scales or more"
-        )
-    cells = CELLS[dim - 1] if cells is None else checks.count("cells", cells, low=2)
-    num = DIRECTIONS[dim - 1] if num_directions is None else checks.count("num_directions", num_directions)
-    return dim, cells, num
+def failure(empty: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    """Return the status bits of an observation of any shape, after which the net was ``empty []`` or not, int32 []."""
+    finite = jnp.all(jnp.isfinite(x)) & jnp.all(jnp.isfinite(y))
+    bits = jnp.where(finite, 0, status.NONFINITE) | jnp.where(empty, status.EMPTY, 0)
+    return bits.astype(jnp.int32)
 
 
 def _places(dim: int, cells: int) -> np.ndarray[Any, Any]:
-    """The place of each cell along each axis, counted from 0: int32 [N, d], the last axis fastest."""
+    """Return the place of each cell along each axis, counted from 0, int32 [N, d]; the last axis varies fastest."""
     return np.stack(np.unravel_index(np.arange(cells**dim), (cells,) * dim), axis=1).astype(np.int32)
 
 
 def _products(vectors: jax.Array, points: jax.Array) -> jax.Array:
-    """``<v, p>`` for each row of ``vectors [C, d]`` and of ``points [N, d]``: [C, N]."""
+    """Return ``<v, p>`` for each row of ``vectors [C, d]`` and of ``points [N, d]``, [C, N]."""
     return combine(jnp.moveaxis(vectors, 1, 0)[:, :, None], jnp.moveaxis(points, 1, 0)[:, None])
-
-
-def _tail(constant: np.ndarray[Any, Any], like: jax.Array, structural: int) -> np.ndarray[Any, Any]:
-    """``constant`` in the type of ``like``, with an axis of length 1 for each one of ``like`` beyond ``structural``."""
-    tail = constant.reshape(*constant.shape, *(1,) * (like.ndim - structural))
-    return tail.astype(like.dtype) if constant.dtype.kind == "f" else tail

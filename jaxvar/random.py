@@ -87,14 +87,12 @@ def _is_threefry(key: jax.Array) -> bool:
 
 
 def bits(words: jax.Array, shape: tuple[int, ...], stream: int = 0) -> jax.Array:
-    """Independent uint32 numbers ``[*shape]`` from the words ``[2]`` of a key; trailing axes are a batch.
+    """Independent uint32 numbers ``[*shape]`` from the words ``[2]`` of a key.
 
     Draws of different ``stream`` from the same key are independent.
     """
-    batch = (1,) * (words.ndim - 1)
-    index = jnp.arange(int(np.prod(shape)), dtype=jnp.uint32).reshape(*shape, *batch)
-    spread = (None,) * len(shape)
-    return threefry(words[0][spread], words[1][spread], jnp.full_like(index, _DRAW + stream), index, _DRAW_ROUNDS)[0]
+    index = jnp.arange(int(np.prod(shape)), dtype=jnp.uint32).reshape(shape)
+    return threefry(words[0], words[1], jnp.full_like(index, _DRAW + stream), index, _DRAW_ROUNDS)[0]
 
 
 def uniform(word: jax.Array, dtype: Any) -> jax.Array:

@@ -1,4 +1,4 @@
-"""What a run keeps, and when: recorders, and the rounds at which they are read.
+"""Recorders, which say what a run keeps, and the rounds at which they are read.
 
 A recorder is any object with a ``name`` and three pure methods for one seed: ``init(algorithm, instance) -> memory``,
 ``update(memory, event, algorithm, instance) -> memory`` in every round, and ``read(memory) -> array`` at the recorded
@@ -14,9 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import checks
-from jaxvar.batching import seeds_last
-from jaxvar.pytrees import float_dtype, pytree
+from jaxvar import parameters
+from jaxvar.parameters import pytree
 
 
 class Event(NamedTuple):
@@ -60,15 +59,15 @@ class Recorder(Protocol):
         ...
 
     def init(self, algorithm: Any, instance: Any) -> Any:
-        """The memory before the first round."""
+        """Return the memory before the first round."""
         ...
 
     def update(self, memory: Any, event: Event, algorithm: Any, instance: Any) -> Any:
-        """The memory after a round."""
+        """Return the memory after a round."""
         ...
 
     def read(self, memory: Any) -> jax.Array:
-        """What is recorded of it."""
+        """Return what is recorded of the memory."""
         ...
 
 
@@ -79,63 +78,69 @@ class Sum(NamedTuple):
     lost: jax.Array
 
     @staticmethod
-    def zero(dtype: Any) -> Sum:
-        """An empty sum."""
-        return Sum(jnp.zeros((), dtype), jnp.zeros((), dtype))
+    def zero() -> Sum:
+        """Return an empty sum."""
+        return Sum(jnp.zeros(()), jnp.zeros(()))
 
     def add(self, x: jax.Array) -> Sum:
-        """One more term."""
-        y = x - self.lost
+        """Return the sum with one more term ``x []``."""
+        y = x.astype(self.total.dtype) - self.lost
         total = self.total + y
         return Sum(total, (total - self.total) - y)
 
 
-@pytree
-class Regret:
-    """Cumulative pseudo-regret: sums of gaps between means, never of noisy rewards."""
-
-    name = "regret"
+class _RunningSum:
+    """Base of the recorders that keep one sum; each gives ``update``."""
 
     def init(self, algorithm: Any, instance: Any) -> Sum:
-        """Zero."""
-        return Sum.zero(float_dtype())
-
-    def update(self, memory: Sum, event: Event, algorithm: Any, instance: Any) -> Sum:
-        """One more gap."""
-        return memory.add(event.regret.astype(memory.total.dtype))
+        """Return an empty sum."""
+        return Sum.zero()
 
     def read(self, memory: Sum) -> jax.Array:
-        """[]."""
+        """Return the sum so far, []."""
         return memory.total
 
 
 @pytree
-class TotalVariance(Regret):
+class Regret(_RunningSum):
+    """Cumulative pseudo-regret: sums of gaps between means, never of noisy rewards."""
+
+    name = "regret"
+
+    def update(self, memory: Sum, event: Event, algorithm: Any, instance: Any) -> Sum:
+        """Add a gap."""
+        return memory.add(event.regret)
+
+
+@pytree
+class TotalVariance(_RunningSum):
     """The sum of the noise variances of the pulled arms so far; in episodes ``Var*_K``, that of V* along the paths."""
 
     name = "variance"
 
     def update(self, memory: Sum, event: Event, algorithm: Any, instance: Any) -> Sum:
-        """One more variance."""
-        return memory.add(event.noise_var.astype(memory.total.dtype))
+        """Add a variance."""
+        return memory.add(event.noise_var)
 
 
 @pytree
 class LayerRounds:
-    """How many rounds ended in each layer (in episodes: how many steps it learned from); entry 0: nothing learned."""
+    """Rounds that ended in each layer so far (in episodes: steps it learned from); entry 0: nothing was learned."""
 
     name = "layer_rounds"
 
     def init(self, algorithm: Any, instance: Any) -> jax.Array:
-        """[capacity + 1] zeros."""
+        """Return zeros, [capacity + 1]."""
         return jnp.zeros(_num_layers(algorithm) + 1, jnp.int32)
 
     def update(self, memory: jax.Array, event: Event, algorithm: Any, instance: Any) -> jax.Array:
-        """One more round of the event's layer."""
-        return _count(memory, event.layer.reshape(-1))
+        """Count a round of the event's layer, or each of its steps."""
+        numbers = np.arange(memory.shape[0], dtype=np.int32)
+        ended = numbers[:, None] == event.layer.reshape(1, -1)
+        return memory + jnp.sum(ended.astype(jnp.int32), axis=1, dtype=jnp.int32)
 
     def read(self, memory: jax.Array) -> jax.Array:
-        """[capacity + 1]."""
+        """Return the counts, [capacity + 1]."""
         return memory
 
 
@@ -148,7 +153,7 @@ class ConfidenceMemory(NamedTuple):
 
 @pytree
 class ConfidenceEvent:
-    """Whether ``|theta_hat - theta*|_Sigma <= beta`` has held in each layer in every round so far.
+    """The event that ``|theta_hat - theta*|_Sigma <= beta`` has held in each layer in every round so far.
 
     Needs an algorithm with ``confidence`` and an instance with ``theta_star``. See
     :class:`jaxvar.algorithms.interface.Confidence` for the identity it rests on; in float32 its rounding error is
@@ -158,55 +163,60 @@ class ConfidenceEvent:
     name = "confidence"
 
     def init(self, algorithm: Any, instance: Any) -> ConfidenceMemory:
-        """The event holds before the first round if theta* is as short as assumed."""
+        """Return no loss yet: the event holds before the first round if theta* is as short as assumed."""
         if not hasattr(algorithm, "confidence") or getattr(instance, "theta_star", None) is None:
             raise ValueError(
                 "the confidence event needs an algorithm with `confidence` and an instance with `theta_star`"
             )
         num = _num_layers(algorithm)
-        return ConfidenceMemory(jnp.zeros(num, float_dtype()), jnp.ones(num, bool))
+        return ConfidenceMemory(jnp.zeros(num), jnp.ones(num, bool))
 
     def update(self, memory: ConfidenceMemory, event: Any, algorithm: Any, instance: Any) -> ConfidenceMemory:
         """Check every layer (only the one that learned can have changed)."""
         if isinstance(event, EpisodeEvent):
             _of_episode(event, "value_variance", self.name)  # targets are values of the plan
-        shape = algorithm.confidence(event.state)
-        noise = (event.weight * (event.reward - event.mean)).reshape(-1)
-        return _hold(memory, event.layer.reshape(-1), noise, shape, instance.theta_star)
+        layers, noise = event.layer.reshape(-1), (event.weight * (event.reward - event.mean)).reshape(-1)
+        numbers = np.arange(1, memory.held.shape[0] + 1, dtype=np.int32)
+        learned = jnp.sum(jnp.where(numbers[:, None] == layers[None], (noise * noise)[None], 0), axis=1)
+        noise_loss = memory.noise_loss + learned
+        shape, theta_star = algorithm.confidence(event.state), instance.theta_star
+        at_truth = noise_loss + shape.ridge * jnp.sum(theta_star * theta_star, axis=0)
+        inside = at_truth - shape.loss <= shape.beta_hat**2
+        return ConfidenceMemory(noise_loss, memory.held & inside)
 
     def read(self, memory: ConfidenceMemory) -> jax.Array:
-        """[layers]."""
+        """Return whether the event has held, bool [layers]."""
         return memory.held
 
 
 @pytree
 class OptimisticEpisodes:
-    """How many episodes so far had a plan with ``V_h >= V*_h`` in all states and stages."""
+    """The number of episodes so far that had a plan with ``V_h >= V*_h`` in all states and stages."""
 
     name = "optimistic"
 
     def init(self, algorithm: Any, instance: Any) -> jax.Array:
-        """Zero."""
+        """Return zero, int32 []."""
         return jnp.int32(0)
 
     def update(self, memory: jax.Array, event: Any, algorithm: Any, instance: Any) -> jax.Array:
-        """One more, if this one was."""
+        """Count an episode, if it was."""
         return memory + _of_episode(event, "optimistic", self.name).astype(jnp.int32)
 
     def read(self, memory: jax.Array) -> jax.Array:
-        """[]."""
+        """Return the number of such episodes, int32 []."""
         return memory
 
 
 @pytree
-class ValueVariance(Regret):
+class ValueVariance(_RunningSum):
     """The sum over all paths so far of the conditional variances of the plans' value functions."""
 
     name = "value_variance"
 
     def update(self, memory: Sum, event: Any, algorithm: Any, instance: Any) -> Sum:
-        """One more episode."""
-        return memory.add(_of_episode(event, "value_variance", self.name).astype(memory.total.dtype))
+        """Add an episode's variance."""
+        return memory.add(_of_episode(event, "value_variance", self.name))
 
 
 def _of_episode(event: Any, field: str, name: str) -> jax.Array:
@@ -214,31 +224,6 @@ def _of_episode(event: Any, field: str, name: str) -> jax.Array:
     if found is None:
         raise ValueError(f"record: {name!r} needs episodes whose plans have a `value`")
     return found
-
-
-@seeds_last
-def _count(memory: jax.Array, layers: jax.Array) -> jax.Array:
-    """``memory [capacity + 1]`` with one more for each of the ``layers [steps]``."""
-    index = _numbers(0, memory.shape[0], layers)
-    return memory + jnp.sum((index == layers[None]).astype(jnp.int32), axis=1, dtype=jnp.int32)
-
-
-@seeds_last
-def _hold(
-    memory: ConfidenceMemory, layers: jax.Array, noise: jax.Array, shape: Any, theta_star: jax.Array
-) -> ConfidenceMemory:
-    """With the weighted ``noise [steps]`` that the ``layers [steps]`` learned from."""
-    number = _numbers(1, memory.held.shape[0], layers)
-    learned = jnp.sum(jnp.where(number == layers[None], (noise * noise)[None], 0), axis=1)
-    noise_loss = memory.noise_loss + learned
-    at_truth = noise_loss + shape.ridge * jnp.sum(theta_star * theta_star, axis=0)[None]
-    inside = at_truth - shape.loss <= shape.beta_hat**2
-    return ConfidenceMemory(noise_loss, memory.held & inside)
-
-
-def _numbers(first: int, num: int, layers: jax.Array) -> np.ndarray[Any, Any]:
-    """``first, first + 1, ...`` on an axis before that of ``layers [steps]``."""
-    return np.arange(first, first + num, dtype=np.int32).reshape(num, *(1,) * layers.ndim)
 
 
 def _num_layers(algorithm: Any) -> int:
@@ -276,21 +261,21 @@ def value_variance() -> ValueVariance:
 
 
 def linear_spaced(num_rounds: int, num: int) -> np.ndarray[Any, Any]:
-    """About ``num`` rounds, evenly spaced, the last one being ``num_rounds``."""
+    """Return about ``num`` rounds, evenly spaced, the last one being ``num_rounds``."""
     return np.unique(np.round(np.linspace(0, num_rounds, num + 1)[1:]).astype(np.int32).clip(1))
 
 
 def log_spaced(num_rounds: int, num: int) -> np.ndarray[Any, Any]:
-    """At most ``num`` rounds from 1 to ``num_rounds``, evenly spaced on a logarithmic axis."""
+    """Return at most ``num`` rounds from 1 to ``num_rounds``, evenly spaced on a logarithmic axis."""
     return np.unique(np.round(np.geomspace(1, num_rounds, num)).astype(np.int32))
 
 
 def record_rounds(records: int | Sequence[int] | np.ndarray[Any, Any] | None, num_rounds: int) -> np.ndarray[Any, Any]:
-    """The rounds to record: a number of evenly spaced ones, or those given (increasing, within 1..num_rounds)."""
+    """Return the rounds to record: a number of evenly spaced ones, or those given (increasing in 1..num_rounds)."""
     if records is None:
         records = min(num_rounds, 100)
     if np.ndim(records) == 0:
-        return linear_spaced(num_rounds, checks.count("records", records, high=num_rounds))
+        return linear_spaced(num_rounds, parameters.check_count("records", records, high=num_rounds))
     rounds = np.asarray(records)
     if rounds.ndim != 1 or rounds.size == 0 or rounds.dtype.kind not in "iu":
         raise ValueError(f"records must be a number of rounds or a list of round numbers, got {records!r}")

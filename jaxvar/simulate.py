@@ -1,39 +1,164 @@
-"""Many seeds and many settings: chunks of a fixed size, over all devices, as one compiled program.
+"""Many seeds and many settings at once: sweeps in, arrays out.
 
-Every (setting, seed) pair is one run. A program call plays ``chunk`` of them; each device plays its share in blocks
-of ``block`` runs at a time. A block is what is vectorised over: small on a CPU, so that its state stays in the cache
-while all rounds are played, and the whole share on an accelerator. The runs are independent, so nothing is
-communicated while they are played; where the devices belong to several processes, each chunk's results are gathered.
-
-On a CPU a block has a second axis, of length one. LLVM unrolls the innermost loop of a kernel before it looks for
-vectors; with that axis innermost, the loop over the block's runs stays whole and becomes vector instructions.
+``simulate`` checks its arguments, plays chunk after chunk with a :class:`jaxvar.engine.Program`, and returns NumPy
+arrays with seeds before records.
 """
 
 from __future__ import annotations
 
-import functools
+import contextlib
+import dataclasses
+import itertools
 import math
 import zlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxvar import blocks, checks, random, runner, status
-from jaxvar.batching import form_for, on_accelerator
-from jaxvar.pytrees import float_dtype
+from jaxvar import engine, parameters, random
+from jaxvar.game import DEFAULT_RECORDERS, check_call, grid_of
 from jaxvar.records import record_rounds
-from jaxvar.result import SimulationResult
-from jaxvar.sweep import Grid, grid_of
+from jaxvar.status import describe
 
-_CPU_VECTOR = 64  # bytes; a block has as many runs as numbers fit into a vector of the widest registers
-_CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and Ctrl-C is answered
-_CPU_CHUNKS = (128, 4096)  # but at least and at most
-_ACCELERATOR_CHUNK = 16384
-_EPISODE_WORK = 8  # a step of an episode, with its share of the plan, takes about as long as this many rounds
+T = TypeVar("T")
+Array = np.ndarray[Any, Any]
+
+
+class SimulationError(RuntimeError):
+    """Some seeds of a simulation failed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SimulationResult:
+    """All seeds of a simulation; leading axes are those of the sweeps (algorithm, then environment)."""
+
+    rounds: Array  # [records]
+    records: Mapping[str, Array]  # name -> [..., seeds, records, ...]
+    status: Array  # [..., seeds]   int32, 0 where all went well
+    status_round: Array  # [..., seeds]   int32, the first round with a status
+    seeds: Array  # [seeds]   their numbers
+    points: tuple[tuple[Mapping[str, Any], ...], ...]  # one tuple of settings per leading axis
+    chunk: int  # seeds per call of the compiled program
+    capacity: int | None  # layers stored in the end
+
+    @property
+    def episodes(self) -> Array:
+        """``rounds``, under the name they have where a round is an episode, [records]."""
+        return self.rounds
+
+    @property
+    def regret(self) -> Array:
+        """Cumulative pseudo-regret, [..., seeds, records]."""
+        return self.records["regret"]
+
+    def __getattr__(self, name: str) -> Array:
+        """A record by its name."""
+        records = self.__dict__.get("records", {})
+        if name in records:
+            return np.asarray(records[name])
+        raise AttributeError(f"{name!r} was not recorded; the records are: {', '.join(records)}")
+
+    def raise_if_failed(self) -> None:
+        """Raise a :class:`SimulationError` that names the failed seeds with round and cause, if there are any."""
+        failed = np.argwhere(self.status != 0)
+        if len(failed) == 0:
+            return
+        lines = []
+        for where in map(tuple, failed[:10]):
+            setting = {k: v for axis, i in zip(self.points, where[:-1], strict=True) for k, v in axis[i].items()}
+            cause = describe(int(self.status[where]))
+            at = f" at {setting}" if setting else ""
+            lines.append(f"  seed {self.seeds[where[-1]]}{at}: round {self.status_round[where]}, {cause}")
+        more = f"\n  and {len(failed) - 10} more" if len(failed) > 10 else ""
+        raise SimulationError(f"{len(failed)} of {self.status.size} runs failed:\n" + "\n".join(lines) + more)
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """How a swept object was made."""
+
+    base: Any  # the object that was swept
+    values: Mapping[int, np.ndarray[Any, Any]]  # leaf number -> [points, ...]
+    points: tuple[Mapping[str, Any], ...]  # the values of each point, by name
+
+
+def sweep(target: T, **values: Any) -> T:
+    """All combinations of some leaves' values.
+
+    Args:
+      target: an algorithm or environment.
+      **values: leaf name -> a list of values. A leaf of a part (``beta_scale`` of the constants, ``std`` of a noise
+        schedule) is found by its own name; where two parts have the same, say ``part__name``.
+
+    Returns:
+      The same kind of object; each leaf has a leading axis of length the product of the lists' lengths.
+    """
+    if not values:
+        raise ValueError("sweep needs at least one list of values, as in sweep(algo, delta=[0.01, 0.1])")
+    if grid_of(target) is not None:
+        raise ValueError("sweep takes an object that is not swept yet; name all its lists in one call")
+    leaves, structure = jax.tree.flatten(target)
+    where = _leaf_numbers(target)
+    names = {name: _find(name, where) for name in values}
+    paths = list(where)
+    lists = {n: _values(n, v, leaves[names[n]], _declared(target, paths[names[n]])) for n, v in values.items()}
+    points = tuple(dict(zip(lists, combo, strict=True)) for combo in itertools.product(*lists.values()))
+    columns = {
+        number: np.stack([np.asarray(p[name], np.asarray(leaves[number]).dtype) for p in points])
+        for name, number in names.items()
+    }
+    swept = [
+        columns[i] if i in columns else np.broadcast_to(np.asarray(x), (len(points), *np.shape(x)))
+        for i, x in enumerate(leaves)
+    ]
+    result = jax.tree.unflatten(structure, swept)
+    object.__setattr__(result, "_grid", Grid(target, columns, points))
+    return result
+
+
+def _leaf_numbers(target: Any) -> dict[str, int]:
+    paths = jax.tree_util.tree_flatten_with_path(target)[0]
+    return {"__".join(_step(p) for p in path): i for i, (path, _) in enumerate(paths)}
+
+
+def _step(entry: Any) -> str:
+    return str(getattr(entry, "name", getattr(entry, "key", getattr(entry, "idx", entry))))
+
+
+def _declared(target: Any, path: str) -> parameters.Parameter | None:
+    """What the class that owns a leaf declares of it."""
+    *parts, name = path.split("__")
+    for step in parts:
+        target = getattr(target, step, None)
+    return parameters.parameters(target).get(name) if dataclasses.is_dataclass(target) else None
+
+
+def _find(name: str, where: dict[str, int]) -> int:
+    matches = [path for path in where if path == name or path.endswith("__" + name)]
+    exact = [path for path in matches if path == name]
+    if len(exact or matches) != 1:
+        known = ", ".join(sorted(where))
+        problem = "is the name of several leaves" if matches else "is not a leaf"
+        raise ValueError(f"{name!r} {problem}; the leaves are: {known}")
+    return where[(exact or matches)[0]]
+
+
+def _values(name: str, values: Any, current: Any, declared: Any) -> list[np.ndarray[Any, Any]]:
+    shape, dtype = np.shape(current), np.asarray(current).dtype
+    if parameters.rank(name, values) != len(shape) + 1 or np.shape(values)[1:] != shape or len(values) == 0:
+        raise ValueError(f"{name} must be a non-empty list of values of shape {list(shape)}, got {values!r}")
+    parameters.check_array(name, values, np.shape(values))
+    column = np.asarray(values).astype(dtype)
+    if dtype.kind in "iu" and not np.array_equal(column, values):
+        raise ValueError(f"{name} must be a list of integers, got {values!r}")
+    if declared is not None:
+        for value in column:
+            declared.check(name.rpartition("__")[2], value)
+    return list(column)
 
 
 def simulate(
@@ -46,7 +171,7 @@ def simulate(
     num_episodes: int | None = None,
     first_seed: int = 0,
     records: int | Sequence[int] | None = None,
-    record: tuple[Any, ...] = runner.DEFAULT_RECORDERS,
+    record: tuple[Any, ...] = DEFAULT_RECORDERS,
     chunk: int | None = None,
     devices: Sequence[jax.Device] | None = None,
     progress: bool = False,
@@ -73,59 +198,52 @@ def simulate(
     Returns:
       NumPy arrays with axes [algorithm settings, environment settings, seeds, records], the first two only where swept.
     """
-    num_seeds = checks.count("num_seeds", num_seeds)
-    first_seed = checks.count("first_seed", first_seed, low=0, high=2**31 - 1 - num_seeds)
+    num_seeds = parameters.check_count("num_seeds", num_seeds)
+    first_seed = parameters.check_count("first_seed", first_seed, low=0, high=2**31 - 1 - num_seeds)
     base_algorithm, algorithm_values, algorithm_points = _unpack(algorithm)
     base_environment, environment_values, environment_points = _unpack(environment)
-    num = runner.check_call(base_algorithm, base_environment, key, num_rounds, num_episodes, record)
+    num = check_call(algorithm, environment, key, num_rounds, num_episodes, record, sweeps=True)
     rounds = record_rounds(records, num)
-    episodic = runner.is_episodic(base_environment)
     devices = list(jax.devices() if devices is None else devices)
     if not devices:
         raise ValueError("devices must name at least one device, got none")
     mesh = Mesh(np.array(devices), ("runs",))
-    accelerator = on_accelerator(devices[0].platform)
-
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
     total = math.prod(settings) * num_seeds
-    block, chunk = sizes(total, steps(base_environment, num), chunk, devices, widest_block())
-    which = np.stack(np.unravel_index(np.arange(total), (*settings, num_seeds))).astype(np.int32)
-    which[2] += first_seed
-    words = random.key_words(key)
+    if chunk is None:
+        chunk = engine.chosen_chunk(base_environment, total, num, mesh)
+    chunk = parameters.check_count("chunk", chunk)
+    ids = np.stack(np.unravel_index(np.arange(total), (*settings, num_seeds))).astype(np.int32)
+    ids[2] += first_seed
+    key_data = np.asarray(random.key_words(key))
+    program = engine.Program(
+        algorithm=base_algorithm,
+        environment=base_environment,
+        key_data=key_data,
+        rounds=rounds,
+        recorders=tuple(record),
+        chunk=chunk,
+        mesh=mesh,
+        block=engine.block_shape(chunk, mesh),
+        algorithm_values=algorithm_values,
+        environment_values=environment_values,
+    )
     if mesh.is_multi_process:
-        numbers = (base_algorithm, algorithm_values, base_environment, environment_values, words, rounds, which, chunk)
+        numbers = (base_algorithm, algorithm_values, base_environment, environment_values, key_data, rounds, ids, chunk)
         _check_same_everywhere((*numbers, num), mesh)
 
-    def play(algorithm: Any, ids: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
-        out = _program(
-            blocks.closed(algorithm),
-            algorithm_values,
-            blocks.closed(base_environment),
-            environment_values,
-            words,
-            ids,
-            rounds,
-            tuple(blocks.closed(r) for r in record),
-            num_rounds=num,
-            kinds=(type(base_algorithm), type(base_environment)),
-            block=(block,) if accelerator else (block, 1),
-            mesh=mesh,
-            accelerator=accelerator,
-        )
-        return multihost_utils.process_allgather(out, tiled=True) if mesh.is_multi_process else jax.device_get(out)
-
-    parts: list[dict[str, np.ndarray[Any, Any]]] = []
-    with _progress_bar(progress, total * num, "seed-episode" if episodic else "seed-round") as bar:
+    parts: list[dict[str, Array]] = []
+    with _progress_bar(progress, total * num, "seed-episode" if num_rounds is None else "seed-round") as advance:
         for start in range(0, total, chunk):
             # The last chunk is filled up with runs that are dropped again: one shape, one program.
-            ids = which[:, np.minimum(np.arange(start, start + chunk), total - 1)]
-            part = play(base_algorithm, ids)
-            while np.any(part["status"] & status.CAPACITY) and can_grow(base_algorithm):
-                base_algorithm = base_algorithm.grow()
-                part = play(base_algorithm, ids)
-            kept = min(chunk, total - start)
-            parts.append({name: x[:kept] for name, x in part.items()})
-            bar.update(kept * num)
+            here = ids[:, np.minimum(np.arange(start, start + chunk), total - 1)]
+            part = program.play(here, num)
+            while engine.needs_capacity(part["status"], program.algorithm):
+                program = program.grown() or program
+                part = program.play(here, num)
+            num_here = min(chunk, total - start)
+            parts.append({name: x[:num_here] for name, x in part.items()})
+            advance(num_here * num)
 
     axes = tuple(p for p in (algorithm_points, environment_points) if p)
     shape = (*(len(p) for p in axes), num_seeds)
@@ -139,57 +257,18 @@ def simulate(
         seeds=np.arange(first_seed, first_seed + num_seeds),
         points=axes,
         chunk=chunk,
-        capacity=getattr(base_algorithm, "capacity", None),
+        capacity=getattr(program.algorithm, "capacity", None),
     )
 
 
-@functools.partial(jax.jit, static_argnames=("num_rounds", "kinds", "block", "mesh", "accelerator"))
-def _program(
-    algorithm: Any,
-    algorithm_values: dict[int, jax.Array],
-    environment: Any,
-    environment_values: dict[int, jax.Array],
-    words: jax.Array,
-    ids: jax.Array,  # [3, chunk]   algorithm setting, environment setting, seed
-    rounds: jax.Array,
-    record: tuple[Any, ...],
-    *,
-    num_rounds: int,
-    kinds: tuple[type, type],  # JAX may take two registered dataclasses for one where their fields agree
-    block: tuple[int, ...],
-    mesh: Mesh,
-    accelerator: bool,
-) -> dict[str, jax.Array]:
-    """Play the runs ``ids``; every output has a leading axis [chunk]."""
-    record = tuple(blocks.opened(r) for r in record)
-
-    def play_share(
-        algorithm: Any,
-        algorithm_values: Any,
-        environment: Any,
-        environment_values: Any,
-        words: Any,
-        ids: Any,
-        rounds: Any,
-    ) -> dict[str, jax.Array]:
-        def play_block(ids: jax.Array) -> dict[str, jax.Array]:
-            runs = blocks.begin(algorithm, algorithm_values, environment, environment_values, words, ids, record)
-            carry, store = runner.play(runs.step, runs.read, runs.carry, rounds, num_rounds)
-            return {**store, "status": carry.status, "status_round": carry.status_round}
-
-        out = jax.lax.map(play_block, ids.reshape(3, -1, *block).swapaxes(0, 1))
-        return {name: blocks.runs_first(x, block) for name, x in out.items()}
-
-    here, everywhere = PartitionSpec("runs"), PartitionSpec()
-    play_all = jax.shard_map(
-        play_share,
-        mesh=mesh,
-        in_specs=(*(everywhere,) * 5, PartitionSpec(None, "runs"), everywhere),
-        out_specs=here,
-        check_vma=False,
-    )
-    with form_for(accelerator):
-        return play_all(algorithm, algorithm_values, environment, environment_values, words, ids, rounds)
+def join_chunks(parts: list[Array]) -> Array:
+    """Concatenate chunks; those played with fewer layers are padded: no rounds there, and no failure."""
+    shape = np.max([part.shape[1:] for part in parts], axis=0)
+    padded = []
+    for part in parts:
+        missing = [(0, 0)] + [(0, n - m) for n, m in zip(shape, part.shape[1:], strict=True)]
+        padded.append(np.pad(part, missing, constant_values=part.dtype == bool) if np.any(missing) else part)
+    return np.concatenate(padded)
 
 
 def _check_same_everywhere(numbers: Any, mesh: Mesh) -> None:
@@ -206,69 +285,16 @@ def _check_same_everywhere(numbers: Any, mesh: Mesh) -> None:
 
 
 def _unpack(target: Any) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:
-    grid: Grid | None = grid_of(target)
+    grid = grid_of(target)
     return (target, {}, ()) if grid is None else (grid.base, dict(grid.values), grid.points)
 
 
-def steps(environment: Any, num: int) -> int:
-    """``num`` rounds or episodes in terms of work: about how many rounds of a bandit take as long."""
-    return num * (_EPISODE_WORK * environment.horizon if runner.is_episodic(environment) else 1)
-
-
-def widest_block() -> int:
-    """Runs side by side that fill a CPU's vector."""
-    return _CPU_VECTOR // float_dtype().itemsize
-
-
-def sizes(total: int, num_rounds: int, chunk: Any, devices: list[jax.Device], largest_block: int) -> tuple[int, int]:
-    """Runs per block and per chunk, which is chosen where it is None."""
-    on_cpu = not on_accelerator(devices[0].platform)
-    while largest_block > 1 and len(devices) * largest_block >= 2 * total:
-        largest_block //= 2  # few runs: do not fill their blocks up with runs that nobody asked for
-    if chunk is None:
-        most = (
-            min(max(_CPU_SEED_ROUNDS // num_rounds, _CPU_CHUNKS[0]), _CPU_CHUNKS[1]) if on_cpu else _ACCELERATOR_CHUNK
-        )
-        unit = len(devices) * (largest_block if on_cpu else 1)
-        chunk = max(min(-(-total // unit), most // unit), 1) * unit
-    chunk = checks.count("chunk", chunk)
-    if chunk % len(devices):
-        raise ValueError(f"chunk must be a multiple of the {len(devices)} devices, got {chunk}")
-    share = chunk // len(devices)
-    if not on_cpu:
-        return share, chunk
-    return math.gcd(share, largest_block), chunk
-
-
-def can_grow(algorithm: Any) -> bool:
-    """Whether there is one with more capacity."""
-    return hasattr(algorithm, "grow") and algorithm.grow().capacity > algorithm.capacity
-
-
-def join_chunks(parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """Concatenate chunks; those played with fewer layers are padded: no rounds there, and no failure."""
-    shape = np.max([part.shape[1:] for part in parts], axis=0)
-    padded = []
-    for part in parts:
-        missing = [(0, 0)] + [(0, n - m) for n, m in zip(shape, part.shape[1:], strict=True)]
-        padded.append(np.pad(part, missing, constant_values=part.dtype == bool) if np.any(missing) else part)
-    return np.concatenate(padded)
-
-
-class _Silent:
-    def __enter__(self) -> _Silent:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def update(self, n: int) -> None:
-        """Nothing to show."""
-
-
-def _progress_bar(show: bool, total: int, unit: str) -> Any:
+@contextlib.contextmanager
+def _progress_bar(show: bool, total: int, unit: str) -> Iterator[Any]:
     if not show:
-        return _Silent()
+        yield lambda num: None
+        return
     from tqdm import tqdm
 
-    return tqdm(total=total, unit=unit, unit_scale=True, smoothing=0.1)
+    with tqdm(total=total, unit=unit, unit_scale=True, smoothing=0.1) as bar:
+        yield bar.update

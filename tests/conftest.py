@@ -4,7 +4,7 @@ import contextlib
 
 import jax
 
-from jaxvar.batching import form_for
+from jaxvar.lowering import form_for
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -3,7 +3,6 @@
 Arguments: file for the results, number of this process, number of processes, port of process 0.
 """
 
-import importlib
 import sys
 
 import jax
@@ -11,6 +10,7 @@ import numpy as np
 
 import jaxvar as jv
 from tests.device_script import COLLECTIVES
+from tests.programs import watched
 
 DEVICES = 2  # per process, where there are several
 
@@ -20,14 +20,6 @@ def main(path, process, num_processes, port):
     if num_processes > 1:
         jax.config.update("jax_num_cpu_devices", DEVICES)
         jax.distributed.initialize(f"127.0.0.1:{port}", num_processes, process)
-    module = importlib.import_module("jaxvar.simulate")
-    program, calls = module._program, []
-
-    def spy(*args, **kwargs):
-        calls.append((args, kwargs))
-        return program(*args, **kwargs)
-
-    module._program = spy
     fixed, fresh = (jv.linear_bandit(2, 4, noise=jv.noise.two_point(0.3), fresh=f) for f in (False, True))
     games = {
         # One layer is too few for some seeds: all processes must agree to play again with more.
@@ -37,13 +29,13 @@ def main(path, process, num_processes, port):
     options = {"num_rounds": 80, "num_seeds": 40, "records": 8, "chunk": 32}
     out = {"devices": jax.device_count(), "local_devices": jax.local_device_count()}
     for name, (algorithm, environment) in games.items():
-        result = jv.simulate(algorithm, environment, key=jax.random.key(5), **options)
+        with watched() as watch:
+            result = jv.simulate(algorithm, environment, key=jax.random.key(5), **options)
         result.raise_if_failed()
         out |= {f"{name}.{record}": values for record, values in result.records.items()}
         out[f"{name}.capacity"] = result.capacity or 0
     if num_processes > 1:
-        args, kwargs = calls[-1]
-        text = program.lower(*args, **kwargs).compile().as_text()
+        text = watch.compiled(-1).as_text()
         out["partitioned"] = f"num_partitions={jax.device_count()}" in text
         out["collectives"] = sum(text.count(name) for name in COLLECTIVES)
         own = {"key": jax.random.key(process), **options}

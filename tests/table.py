@@ -1,73 +1,70 @@
-"""Every algorithm and environment under test, as (id, factory) pairs: what is added to the package is added here."""
+"""Every algorithm and environment under test, as (id, factory) pairs.
+
+Algorithms are found in the catalogue, and their variants follow from what they declare: a new one needs no line here.
+A new environment is added below.
+"""
+
+import inspect
 
 import numpy as np
 
 import jaxvar as jv
+from jaxvar.algorithms.catalogue import CLAIMS, FACTORIES
+from jaxvar.testing import examples
 
 DIM, NUM_ARMS, NUM_ROUNDS = 2, 3, 50
-EXPLORE = ("widest", "first", "random", "optimistic")
+MODEL_SIZE = {"num_states": 3, "num_actions": 2, "dim": 2, "horizon": 3}
 PRESETS = {name: getattr(jv.constants, name) for name in ("paper", "paper_fixed", "tight", "practical")}
 FIXED_ARMS = np.array([[0.6, 0.0], [0.3, 0.5], [0.0, 0.9]])
 THETA = np.array([0.6, 0.8])
 
+# By the name of the parameter: what must be given, and what keeps layers and nets small.
+SIZES = {"dim": DIM, "num_rounds": NUM_ROUNDS, "horizon": MODEL_SIZE["horizon"], "num_episodes": NUM_ROUNDS}
+SMALL = {
+    "capacity": 2,
+    "cells": 4,
+    "every": 1,
+    "num_directions": 3,
+    "num_groups": 2,
+    "num_moments": 3,
+    "num_scales": 2,
+    "threshold": 0.2,
+}
+# What the variant "given" adds to all numbers that are None by default: radii small enough to act, and the other ties.
+GIVEN = {"beta_scale": 0.01, "ties": "lowest", "tie_tolerance": 1e-9}
 
-def _save(**options):
-    return jv.save(DIM, NUM_ROUNDS, capacity=2, **options)
+
+def variants(make, **sizes):
+    """Arguments of a factory by the end of their id: an example, each option that is not a default, all numbers."""
+    base = examples.arguments(make, {**SIZES, **SMALL, **sizes})
+    found, declared, defaults = {"": base}, examples.declared(make), inspect.signature(make).parameters
+    for name, parameter in declared.items():
+        kind, default = examples.kind(parameter), defaults[name].default
+        if kind == "choice" and name not in GIVEN:
+            found |= {f"-{word}": {**base, name: word} for word in parameter.options if word != default}
+        elif kind == "flag":
+            found[f"-{name}"] = {**base, name: not default}
+        elif name == "constants":
+            found |= {f"-{word}": {**base, name: preset()} for word, preset in PRESETS.items() if word != "paper"}
+    given = examples.optional(make) | {name: value for name, value in GIVEN.items() if name in declared}
+    return found | {"-given": {**given, **base}}
 
 
-_NET = {"cells": 4, "num_directions": 3, "num_scales": 2, "every": 1}
+def _algorithms(setting):
+    for name in (claim.factory for claim in CLAIMS if claim.setting == setting):
+        make = FACTORIES[name]
+        for end, arguments in variants(make).items():
+            yield f"{name}{end}", lambda make=make, arguments=arguments: make(**arguments)
+        if hasattr(inspect.signature(make).return_annotation, "with_fixed_arms"):
+            arguments = variants(make)[""]
+            yield (
+                f"{name}-fixed-arms",
+                lambda make=make, arguments=arguments: make(**arguments).with_fixed_arms(FIXED_ARMS),
+            )
 
 
-ALGORITHMS = [
-    *((f"save-{rule}", lambda rule=rule: _save(explore=rule)) for rule in EXPLORE),
-    *((f"save-{name}", lambda make=make: _save(constants=make())) for name, make in PRESETS.items()),
-    ("save-lowest", lambda: _save(ties="lowest")),
-    ("save-fixed-arms", lambda: _save().with_fixed_arms(FIXED_ARMS)),
-    ("ave_ucb", lambda: jv.ave_ucb(DIM, NUM_ROUNDS, capacity=2)),
-    *(
-        (f"ave_ucb-{name}", lambda make=make: jv.ave_ucb(DIM, NUM_ROUNDS, capacity=2, constants=make()))
-        for name, make in PRESETS.items()
-    ),
-    ("ave_ucb-cap", lambda: jv.ave_ucb(DIM, NUM_ROUNDS, capacity=2, cap=1.0, ties="lowest")),
-    ("ave_ucb-fixed-arms", lambda: jv.ave_ucb(DIM, NUM_ROUNDS, capacity=2).with_fixed_arms(FIXED_ARMS)),
-    ("confidence_ball", lambda: jv.confidence_ball(DIM)),
-    ("confidence_ball-fixed-arms", lambda: jv.confidence_ball(DIM, fixed_radius=1.0).with_fixed_arms(FIXED_ARMS)),
-    ("cw_oful", lambda: jv.cw_oful(DIM, 0.2)),
-    ("cw_oful-fixed-arms", lambda: jv.cw_oful(DIM, 0.2, radius="determinant").with_fixed_arms(FIXED_ARMS)),
-    ("oful-determinant", lambda: jv.oful(DIM)),
-    ("oful-data_free", lambda: jv.oful(DIM, radius="data_free")),
-    ("oful-fixed-arms", lambda: jv.oful(DIM).with_fixed_arms(FIXED_ARMS)),
-    ("fgts_va", lambda: jv.fgts_va(DIM, NUM_ROUNDS)),
-    ("fgts_va-options", lambda: jv.fgts_va(DIM, NUM_ROUNDS, feel_good=0.0, num_proposals=4, ties="lowest")),
-    ("greedy", lambda: jv.greedy(DIM)),
-    *(
-        (f"sup_lin_ucb-{rule}", lambda rule=rule: jv.sup_lin_ucb(DIM, NUM_ROUNDS, capacity=2, explore=rule))
-        for rule in EXPLORE
-    ),
-    ("sup_lin_ucb-fixed-arms", lambda: jv.sup_lin_ucb(DIM, NUM_ROUNDS, capacity=2).with_fixed_arms(FIXED_ARMS)),
-    ("uniform", lambda: jv.uniform()),
-    ("weighted_oful", lambda: jv.weighted_oful(DIM)),
-    ("weighted_oful-fixed-arms", lambda: jv.weighted_oful(DIM, lam=0.5).with_fixed_arms(FIXED_ARMS)),
-    ("weighted_oful-variance_bound", lambda: jv.weighted_oful(DIM, variance_bound=1.0, ties="lowest")),
-    ("weighted_oful_plus", lambda: jv.weighted_oful_plus(DIM, NUM_ROUNDS)),
-    ("weighted_oful_plus-fixed-arms", lambda: jv.weighted_oful_plus(DIM, NUM_ROUNDS).with_fixed_arms(FIXED_ARMS)),
-    ("weighted_oful_plus-given", lambda: jv.weighted_oful_plus(DIM, NUM_ROUNDS, alpha=0.1, gamma=0.0, lam=1.0)),
-    ("voful", lambda: jv.voful(DIM, NUM_ROUNDS, **_NET)),
-    ("voful-paper", lambda: jv.voful(DIM, NUM_ROUNDS, test="paper", beta_scale=0.01, ties="lowest", **_NET)),
-    ("voful2", lambda: jv.voful2(DIM, NUM_ROUNDS, **_NET)),
-    ("voful2-paper", lambda: jv.voful2(DIM, NUM_ROUNDS, test="paper", beta_scale=1e-3, ties="lowest", **_NET)),
-    *(
-        (f"lin_ts-{scale}", lambda scale=scale: jv.lin_ts(DIM, NUM_ROUNDS, scale=scale))
-        for scale in ("abeille_lazaric", "agrawal_goyal", "bayes")
-    ),
-    ("lin_vdts", lambda: jv.lin_vdts(DIM, NUM_ROUNDS, capacity=2)),
-    ("lin_vdts-fixed-arms", lambda: jv.lin_vdts(DIM, NUM_ROUNDS, capacity=2).with_fixed_arms(FIXED_ARMS)),
-    ("lofav", lambda: jv.lofav(DIM, NUM_ROUNDS)),
-    ("lofav-fixed-arms", lambda: jv.lofav(DIM, NUM_ROUNDS).with_fixed_arms(FIXED_ARMS)),
-    ("losan", lambda: jv.losan(DIM)),
-    ("losan-fixed-arms", lambda: jv.losan(DIM).with_fixed_arms(FIXED_ARMS)),
-    ("weighted_lin_ts", lambda: jv.weighted_lin_ts(DIM, NUM_ROUNDS)),
-]
+ALGORITHMS = [*_algorithms("bandit"), ("greedy", lambda: jv.greedy(DIM)), ("uniform", jv.uniform)]
+EPISODIC_ALGORITHMS = [*_algorithms("episodes"), ("uniform", jv.uniform)]
 
 FAMILIES = {
     "two_point": lambda std: jv.noise.two_point(std),
@@ -122,55 +119,21 @@ ENVIRONMENTS = [
     ("replay", lambda: _replay(False)),
 ]
 
-MODEL_SIZE = {"num_states": 3, "num_actions": 2, "dim": 2, "horizon": 3}
 
-
-def _ucrl_ave(**options):
-    return jv.ucrl_ave(2, 3, NUM_ROUNDS, norm_bound=1.5, capacity=2, **options)
-
-
-def _var_lin(factory, **options):
-    return factory(2, 3, NUM_ROUNDS, norm_bound=1.5, num_groups=2, **_NET, **options)
-
-
-EPISODIC_ALGORITHMS = [
-    ("hf_ucrl_vtr_plus", lambda: jv.hf_ucrl_vtr_plus(2, 3, NUM_ROUNDS, norm_bound=1.5, num_moments=3)),
-    (
-        "hf_ucrl_vtr_plus-options",
-        lambda: jv.hf_ucrl_vtr_plus(2, 3, 1, lam=0.5, beta_scale=0.01, value_bound=0.9, ties="lowest"),
-    ),
-    *((f"ucrl_ave-{name}", lambda make=make: _ucrl_ave(constants=make())) for name, make in PRESETS.items()),
-    ("ucrl_ave-lowest", lambda: _ucrl_ave(ties="lowest")),
-    ("ucrl_vtr", lambda: jv.ucrl_vtr(2, norm_bound=1.5)),
-    ("ucrl_vtr_plus", lambda: jv.ucrl_vtr_plus(2, 3, norm_bound=1.5)),
-    ("ucrl_vtr_plus-per_step", lambda: jv.ucrl_vtr_plus(2, 3, norm_bound=1.5, per_step=True, beta_scale=0.01)),
-    ("ucrl_vtr_plus-options", lambda: jv.ucrl_vtr_plus(2, 3, lam=0.5, value_bound=0.9, ties="lowest")),
-    ("ucrl_wvtr", lambda: jv.ucrl_wvtr(2, 3)),
-    (
-        "ucrl_wvtr-options",
-        lambda: jv.ucrl_wvtr(2, 3, fixed_radius=0.1, lam=0.5, num_moments=1, gamma=0.0, ties="lowest"),
-    ),
-    ("ucrl_vtr-options", lambda: jv.ucrl_vtr(2, norm_bound=1.5, lam=0.5, beta_scale=0.1, ties="lowest")),
-    ("uniform", lambda: jv.uniform()),
-    ("var_lin", lambda: _var_lin(jv.var_lin)),
-    ("var_lin-paper", lambda: _var_lin(jv.var_lin, test="paper", beta_scale=0.01, ties="lowest")),
-    ("var_lin2", lambda: _var_lin(jv.var_lin2)),
-    ("var_lin2-paper", lambda: _var_lin(jv.var_lin2, test="paper", beta_scale=1e-3, num_moments=1)),
-]
-
-
-def _explicit():
-    kernels = np.random.default_rng(0).dirichlet(np.ones(3), size=(2, 3, 2))
-    phi = np.moveaxis(kernels, 0, 3) / np.sqrt(2)
-    return jv.explicit_mdp(phi, np.full((3, 2), 0.2), np.sqrt(2) * np.array([0.3, 0.7]), 3, initial=[0.5, 0.5, 0.0])
-
-
+_KERNELS = np.random.default_rng(0).dirichlet(np.ones(3), size=(2, 3, 2))
+EXPLICIT = {
+    "phi": np.moveaxis(_KERNELS, 0, 3) / np.sqrt(2),
+    "reward": np.full((3, 2), 0.2),
+    "theta_star": np.sqrt(2) * np.array([0.3, 0.7]),
+    "horizon": 3,
+    "initial": [0.5, 0.5, 0.0],
+}
 MDPS = [
     ("mixture", lambda: jv.mixture_mdp(**MODEL_SIZE)),
     ("mixture-sparse", lambda: jv.mixture_mdp(**MODEL_SIZE, reward="sparse", concentration=1.0)),
     ("mixture-shared", lambda: jv.mixture_mdp(**MODEL_SIZE, model_seed=1, initial=[0.2, 0.3, 0.5])),
     ("graded", lambda: jv.graded_mdp(**MODEL_SIZE, mix=0.2)),
-    ("explicit", _explicit),
+    ("explicit", lambda: jv.explicit_mdp(**EXPLICIT)),
     ("riverswim", lambda: jv.riverswim(4, 5)),
     ("riverswim-tabular", lambda: jv.riverswim(3, 4, features="tabular")),
     ("deep_tree", lambda: jv.deep_tree(features="reduced")),

@@ -31,7 +31,7 @@ from jaxvar.audit import (
 )
 from jaxvar.audit.martingales import TIGHT
 from jaxvar.audit.statement import Finding, Statement, finding
-from jaxvar.pytrees import leaf, pytree
+from jaxvar.parameters import leaf, pytree
 
 ALARM = 1e-4
 KEY = jax.random.key(3)

@@ -1,7 +1,10 @@
-"""Bad input is refused where it enters: a ValueError that names the argument, before anything is compiled."""
+"""Bad input is refused where it enters: a ValueError that names the argument, before anything is compiled.
+
+What is declared is tried from its declaration, for every factory there is; by hand stands only what nothing declares.
+"""
 
 import dataclasses
-import importlib
+import inspect
 import re
 
 import jax
@@ -9,15 +12,17 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
+from jaxvar import engine
+from jaxvar.study import names
+from jaxvar.testing import examples
+from tests import table
 
 KEY = jax.random.key(0)
 NAN, INF = float("nan"), float("inf")
-BAD_NUMBER = [NAN, INF, -INF, "a", "0.5", None, 1j, [0.5], True, [[1], [1, 2]]]
+NOT_A_NUMBER = [NAN, INF, -INF, "a", "0.5", 1j, True, [0.5], np.zeros(2), np.eye(2)]
+BAD_NUMBER = [*NOT_A_NUMBER, None, [[1], [1, 2]]]
 NOT_POSITIVE = [0.0, -1.0, *BAD_NUMBER]
-NEGATIVE = [-1.0, *BAD_NUMBER]
-NOT_PROBABILITY = [0.0, 1.0, 1.5, -0.1, *BAD_NUMBER]
 NOT_COUNT = [0, -1, 1.5, NAN, "2", [2], True]
-NOT_CHOICE = ["nonsense", 3]
 BAD_ARMS = [
     np.zeros((0, 2)),
     np.zeros((3, 0)),
@@ -34,198 +39,176 @@ ALGORITHM = jv.greedy(2)
 ENVIRONMENT = jv.linear_bandit(2, 3)
 
 
-def without(bad, *values):
-    """``bad`` without what means something for this argument."""
-    return [v for v in bad if not any(v is w for w in values)]
-
-
-# (factory, argument, its bad values)
-FACTORIES = [
-    ("save", lambda **k: jv.save(**{"dim": 2, "num_rounds": 100, **k}), {
-        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
-        "delta": NOT_PROBABILITY, "constants": ["paper", 1.0], "explore": NOT_CHOICE, "ties": NOT_CHOICE,
-        "tie_tolerance": without(NEGATIVE, None), "capacity": [*NOT_COUNT, 201],
-    }),
-    ("ave_ucb", lambda **k: jv.ave_ucb(**{"dim": 2, "num_rounds": 100, **k}), {
-        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
-        "delta": NOT_PROBABILITY, "constants": ["paper", 1.0], "cap": without(NOT_POSITIVE, None), "ties": NOT_CHOICE,
-        "tie_tolerance": without(NEGATIVE, None), "capacity": [*NOT_COUNT, 201],
-    }),
-    ("oful", lambda **k: jv.oful(**{"dim": 2, **k}), {
-        "dim": [*NOT_COUNT, None], "noise_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "lam": NOT_POSITIVE,
-        "theta_bound": NOT_POSITIVE, "norm_bound": NOT_POSITIVE, "radius": NOT_CHOICE, "beta_scale": NEGATIVE,
-        "fixed_radius": without(NEGATIVE, None), "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
-    }),
-    ("greedy", lambda **k: jv.greedy(**{"dim": 2, **k}), {
-        "dim": [*NOT_COUNT, None], "lam": NOT_POSITIVE, "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
-    }),
-    ("confidence_ball", lambda **k: jv.confidence_ball(**{"dim": 2, **k}), {
-        "dim": [*NOT_COUNT, None], "noise_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "lam": NOT_POSITIVE,
-        "theta_bound": NOT_POSITIVE, "beta_scale": NEGATIVE, "fixed_radius": without(NEGATIVE, None),
-        "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
-    }),
-    ("cw_oful", lambda **k: jv.cw_oful(**{"dim": 2, "threshold": 0.2, **k}), {
-        "dim": [*NOT_COUNT, None], "threshold": NOT_POSITIVE, "noise_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY,
-        "lam": NOT_POSITIVE, "theta_bound": NOT_POSITIVE, "norm_bound": NOT_POSITIVE, "radius": NOT_CHOICE,
-        "beta_scale": NEGATIVE, "fixed_radius": without(NEGATIVE, None), "ties": NOT_CHOICE,
-        "tie_tolerance": without(NEGATIVE, None),
-    }),
-    ("sup_lin_ucb", lambda **k: jv.sup_lin_ucb(**{"dim": 2, "num_rounds": 100, **k}), {
-        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
-        "delta": NOT_PROBABILITY, "theta_bound": NOT_POSITIVE, "beta_scale": NEGATIVE, "explore": NOT_CHOICE,
-        "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None), "capacity": [*NOT_COUNT, 201],
-    }),
-    ("weighted_oful", lambda **k: jv.weighted_oful(**{"dim": 2, **k}), {
-        "dim": [*NOT_COUNT, None], "noise_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY,
-        "lam": without(NOT_POSITIVE, None), "theta_bound": NOT_POSITIVE, "norm_bound": NOT_POSITIVE,
-        "beta_scale": NEGATIVE, "fixed_radius": without(NEGATIVE, None), "variance_scale": NEGATIVE,
-        "variance_bound": without(NEGATIVE, None), "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
-    }),
-    ("weighted_oful_plus", lambda **k: jv.weighted_oful_plus(**{"dim": 2, "num_rounds": 100, **k}), {
-        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
-        "delta": NOT_PROBABILITY, "lam": without(NOT_POSITIVE, None), "theta_bound": NOT_POSITIVE,
-        "norm_bound": NOT_POSITIVE, "alpha": without(NOT_POSITIVE, None), "gamma": without(NEGATIVE, None),
-        "beta_scale": NEGATIVE, "fixed_radius": without(NEGATIVE, None), "variance_scale": NEGATIVE,
-        "variance_bound": without(NEGATIVE, None), "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
-    }),
-    ("hf_ucrl_vtr_plus", lambda **k: jv.hf_ucrl_vtr_plus(**{"dim": 2, "horizon": 3, "num_episodes": 100, **k}), {
-        "dim": [*NOT_COUNT, None], "horizon": [*NOT_COUNT, None], "num_episodes": [0, -5, *BAD_NUMBER],
-        "norm_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "lam": without(NOT_POSITIVE, None),
-        "num_moments": [*NOT_COUNT, 65], "value_bound": NOT_POSITIVE, "beta_scale": NEGATIVE, "ties": NOT_CHOICE,
-        "tie_tolerance": without(NEGATIVE, None),
-    }),
-    ("ucrl_vtr_plus", lambda **k: jv.ucrl_vtr_plus(**{"dim": 2, "horizon": 3, **k}), {
-        "dim": [*NOT_COUNT, None], "horizon": [*NOT_COUNT, None], "norm_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY,
-        "lam": without(NOT_POSITIVE, None), "per_step": [1, 0, None, "yes"], "value_bound": NOT_POSITIVE,
-        "beta_scale": NEGATIVE, "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
-    }),
-    ("ucrl_wvtr", lambda **k: jv.ucrl_wvtr(**{"dim": 2, "horizon": 3, **k}), {
-        "dim": [*NOT_COUNT, None], "horizon": [*NOT_COUNT, None], "fixed_radius": NEGATIVE, "lam": NOT_POSITIVE,
-        "num_moments": [*NOT_COUNT, None, 65], "sigma_min": NOT_POSITIVE, "gamma": NEGATIVE,
-        "value_bound": NOT_POSITIVE, "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
-    }),
-    *(
-        (name, lambda make=make, **k: make(**{"dim": 2, "num_rounds": 100, **k}), {
-            "dim": [*NOT_COUNT, None, 4], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
-            "theta_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "test": NOT_CHOICE, "beta_scale": NEGATIVE,
-            "cells": [*NOT_COUNT, 1], "num_directions": NOT_COUNT, "num_scales": NOT_COUNT, "every": [*NOT_COUNT, None],
-            "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
-        })
-        for name, make in (("voful", jv.voful), ("voful2", jv.voful2))
-    ),
-    *(
-        (name, lambda make=make, **k: make(**{"dim": 2, "horizon": 3, "num_episodes": 100, **k}), {
-            "dim": [*NOT_COUNT, None, 4], "horizon": [*NOT_COUNT, None], "num_episodes": [0, -5, *BAD_NUMBER],
-            "norm_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "test": NOT_CHOICE, "beta_scale": NEGATIVE,
-            "num_moments": [*NOT_COUNT, None], "num_groups": [*NOT_COUNT, None], "cells": [*NOT_COUNT, 1],
-            "num_directions": NOT_COUNT, "num_scales": NOT_COUNT, "every": [*NOT_COUNT, None], "ties": NOT_CHOICE,
-            "tie_tolerance": without(NEGATIVE, None),
-        })
-        for name, make in (("var_lin", jv.var_lin), ("var_lin2", jv.var_lin2))
-    ),
-    ("losan", lambda **k: jv.losan(**{"dim": 2, **k}), {
-        "dim": [*NOT_COUNT, None], "noise_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "theta_bound": NOT_POSITIVE,
-        "beta_scale": NEGATIVE, "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
-    }),
-    ("lofav", lambda **k: jv.lofav(**{"dim": 2, "num_rounds": 100, **k}), {
-        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
-        "delta": NOT_PROBABILITY, "theta_bound": NOT_POSITIVE, "beta_scale": NEGATIVE, "ties": NOT_CHOICE,
-        "tie_tolerance": without(NEGATIVE, None),
-    }),
-    ("lin_ts", lambda **k: jv.lin_ts(**{"dim": 2, "num_rounds": 100, **k}), {
-        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "scale": NOT_CHOICE,
-        "noise_bound": NOT_POSITIVE, "delta": NOT_PROBABILITY, "lam": NOT_POSITIVE, "theta_bound": NOT_POSITIVE,
-        "beta_scale": NEGATIVE, "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
-    }),
-    ("weighted_lin_ts", lambda **k: jv.weighted_lin_ts(**{"dim": 2, "num_rounds": 100, **k}), {
-        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
-        "delta": NOT_PROBABILITY, "theta_bound": NOT_POSITIVE, "norm_bound": NOT_POSITIVE, "beta_scale": NEGATIVE,
-        "variance_scale": NOT_POSITIVE, "variance_bound": without(NEGATIVE, None), "ties": NOT_CHOICE,
-        "tie_tolerance": without(NEGATIVE, None),
-    }),
-    ("lin_vdts", lambda **k: jv.lin_vdts(**{"dim": 2, "num_rounds": 100, **k}), {
-        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "noise_bound": NOT_POSITIVE,
-        "delta": NOT_PROBABILITY, "constants": ["paper", 1.0], "ties": NOT_CHOICE,
-        "tie_tolerance": without(NEGATIVE, None), "capacity": [*NOT_COUNT, 201],
-    }),
-    ("fgts_va", lambda **k: jv.fgts_va(**{"dim": 2, "num_rounds": 100, **k}), {
-        "dim": [*NOT_COUNT, None], "num_rounds": [0, -5, *BAD_NUMBER], "feel_good": without(NEGATIVE, None),
-        "lam": NOT_POSITIVE, "variance_scale": NOT_POSITIVE, "variance_bound": without(NEGATIVE, None),
-        "num_proposals": NOT_COUNT, "ties": NOT_CHOICE, "tie_tolerance": without(NEGATIVE, None),
-    }),
-    ("linear_bandit", lambda **k: jv.linear_bandit(**{"dim": 2, "num_arms": 3, **k}), {
-        "dim": [*NOT_COUNT, None], "num_arms": [*NOT_COUNT, None], "noise": [0.1, "two_point"],
-        "arms": [*BAD_ARMS, "nonsense", 3, [[2.0, 0.0]] * 3, np.zeros((4, 2))], "norm_bound": NOT_POSITIVE,
-        "theta_star": [[2.0, 0.0], [NAN, 0.0], [INF, 0.0], [0.1], "ab", [[0.1, 0.1]], [1j, 0.0]],
-    }),
-    ("hypercube_bandit", lambda **k: jv.hypercube_bandit(**{"cube_dim": 2, "num_rounds": 100, **k}), {
-        "cube_dim": [*NOT_COUNT, None, 17], "num_rounds": [*NOT_COUNT, None], "level": NOT_POSITIVE,
-        "gap_multiplier": [1000.0, *NOT_POSITIVE], "budget": [0.5, *without(NOT_POSITIVE, None)],
-    }),
-    ("hypercube_blocks", lambda **k: jv.hypercube_blocks(
-        **{"cube_dim": 2, "num_rounds": 100, "levels": [0.5, 1.0], **k}), {
-        "cube_dim": [*NOT_COUNT, None, 17], "num_rounds": [*NOT_COUNT, None],
-        "gap_multiplier": [1000.0, *NOT_POSITIVE],
-        "levels": [[0.0, 1.0], [-1.0], [NAN, 1.0], [INF], [], 0.5, [[0.5]], "a", [1j]],
-        "order": [[0], [0, 2], [-1, 0, 1], [0.0, 1.0], [], "a", 1],
-    }),
-    ("replay_bandit", lambda **k: jv.replay_bandit(
-        **{"arms": np.zeros((5, 3, 2)), "means": np.zeros((5, 3)), "noise": np.zeros(5), **k}), {
-        "arms": [*BAD_ARMS, np.zeros((4, 3, 2)), "ab"], "means": [np.zeros(3), np.zeros((4, 3)), [[NAN] * 3] * 5, "a"],
-        "noise": [np.zeros(0), np.zeros((5, 2)), [NAN] * 5, [[0.1], [0.1, 0.2]], "a", [1j] * 5],
-        "noise_var": [np.zeros(4), np.zeros((5, 2)), [NAN] * 5, [-1.0] * 5, "a"],
-        "theta_star": [[0.1], [NAN, 0.0], "ab"], "norm_bound": [0.0, -1.0, NAN, "a"],
-    }),
-    ("two_point", lambda **k: jv.noise.two_point(**k), {"std": NEGATIVE}),
-    ("uniform", lambda **k: jv.noise.uniform(**k), {"std": NEGATIVE}),
-    ("sparse", lambda **k: jv.noise.sparse(**{"std": 0.5, **k}), {"std": NEGATIVE, "bound": [0.4, *NOT_POSITIVE]}),
-    ("clipped_gaussian", lambda **k: jv.noise.clipped_gaussian(**{"std": 0.5, **k}), {
-        "std": NEGATIVE, "bound": NOT_POSITIVE,
-    }),
-    ("bernoulli", lambda **k: jv.noise.bernoulli(**k), {"scale": NOT_POSITIVE}),
-    ("constant", lambda **k: jv.schedules.constant(**k), {"std": NEGATIVE}),
-    ("two_level", lambda **k: jv.schedules.two_level(**{"low": 0.1, "high": 0.5, **k}), {
-        "low": NEGATIVE, "high": [0.05, *NEGATIVE], "prob_high": [-0.1, 1.1, *BAD_NUMBER],
-    }),
-    ("between", lambda **k: jv.schedules.between(**{"low": 0.1, "high": 0.5, **k}), {
-        "low": NEGATIVE, "high": [0.05, *NEGATIVE],
-    }),
-    ("decaying", lambda **k: jv.schedules.decaying(**{"std": 0.1, **k}), {"std": NEGATIVE, "power": NEGATIVE}),
-    ("bursts", lambda **k: jv.schedules.bursts(**{"low": 0.1, "high": 0.5, "period": 4, "length": 2, **k}), {
-        "low": NEGATIVE, "high": [0.05, *NEGATIVE], "period": NOT_COUNT, "length": [-1, 5, 1.5, "1"],
-    }),
-    ("by_round", lambda **k: jv.schedules.by_round(**k), {
-        "std": [[], [-0.1], [NAN], 0.1, np.zeros((2, 2, 2)), "a", [1j], [[0.1], [0.1, 0.2]]],
-    }),
-    ("by_arm", lambda **k: jv.schedules.by_arm(**{"low": 0.1, "high": 0.5, "direction": [1.0, 0.0], **k}), {
-        "low": NEGATIVE, "high": [0.05, *NEGATIVE], "direction": [[], [2.0, 0.0], [NAN, 1.0], 1.0, "a", [[1.0, 0.0]]],
-    }),
-    ("paper", lambda **k: jv.constants.paper(**k), {"beta_scale": NEGATIVE}),
-]  # fmt: skip
-CASES = [(name, make, argument, value) for name, make, bad in FACTORIES for argument in bad for value in bad[argument]]
-
-
-def short(value):
-    return f"shape{value.shape}" if isinstance(value, np.ndarray) else repr(value)
-
-
 @pytest.fixture(autouse=True)
-def nothing_compiles(monkeypatch):
+def nothing_is_played(monkeypatch):
     """The simulator's program must not be reached."""
 
     def reached(*args, **kwargs):
         raise AssertionError("the program was reached with bad input")
 
-    monkeypatch.setattr(importlib.import_module("jaxvar.simulate"), "_program", reached)
+    for method in ("play", "advance", "compile"):
+        monkeypatch.setattr(engine.Program, method, reached)
+    monkeypatch.setattr(engine, "play_rounds", reached)
 
 
-@pytest.mark.parametrize(
-    ("make", "argument", "value"), [c[1:] for c in CASES], ids=[f"{n}-{a}-{short(v)}" for n, _, a, v in CASES]
-)
-def test_factories_refuse(make, argument, value):
+# --- declared parameters ---
+
+FACTORIES = {name: factory.call for name, factory in names.factories().items()}
+FACTORIES |= {f"noise.{name}": factory.call for name, factory in names.NOISES.items()}
+FACTORIES |= {f"schedules.{name}": factory.call for name, factory in names.SCHEDULES.items()}
+# What an environment needs and does not declare, and what keeps one argument from being refused for another.
+NEEDED = {
+    "explicit_mdp": table.EXPLICIT,
+    "hypercube_blocks": {"levels": [0.5, 1.0]},
+    "linear_bandit": {"num_arms": 3},
+    "replay_bandit": {"arms": np.zeros((5, 3, 2)), "means": np.zeros((5, 3)), "noise": np.zeros(5)},
+    "schedules.bursts": {"low": 0.1, "high": 0.5, "period": 4, "length": 2},
+    "schedules.by_arm": {"low": 0.1, "high": 0.5, "direction": [1.0, 0.0]},
+    "schedules.by_round": {"std": [0.1, 0.2]},
+    "schedules.between": {"low": 0.1, "high": 0.5},
+    "schedules.two_level": {"low": 0.1, "high": 0.5},
+    "noise.two_point": {"std": 0.5},
+    "noise.uniform": {"std": 0.5},
+    "noise.sparse": {"std": 0.5},
+    "noise.clipped_gaussian": {"std": 0.5},
+}
+
+
+def good(name):
+    """Arguments that the factory takes."""
+    known = {**table.SIZES, **table.SMALL, **table.MODEL_SIZE, **NEEDED.get(name, {})}
+    known |= {"num_episodes": None, "gap": 0.01} if name.startswith("horizon_") else {}
+    return examples.arguments(FACTORIES[name], known)
+
+
+def outside(parameter):
+    """Values that a declaration does not allow, each with a part of the message that says what it does allow."""
+    kind, allowed = examples.kind(parameter), parameter.range
+    if kind == "choice":
+        return [(value, repr(word)) for value in ("nonsense", 3, True, None) for word in parameter.options]
+    if kind == "flag":
+        return [(value, "True or False") for value in (1, 0, None, "yes", NAN)]
+    if kind == "part":
+        return [(object(), "")]
+    low, high = allowed["low"], allowed["high"]
+    if kind == "count":
+        above = [] if high is None else [high + 1]
+        said = f"an integer of at least {low}" + ("" if high is None else f" and at most {high}")
+        return [(value, said) for value in (low - 1, -7, 1.5, 2.0, NAN, INF, True, "2", [2], np.arange(2), *above)]
+    open_, shut = allowed["low_open"] or low == -INF, allowed["high_open"] or high == INF
+    said = f"{'(' if open_ else '['}{low:g}, {high:g}{')' if shut else ']'}"
+    wrong = [*NOT_A_NUMBER]
+    if low > -INF:
+        wrong += [low if open_ else np.nextafter(low, -INF), low - 1]
+    if high < INF:
+        wrong += [high if shut else np.nextafter(high, INF), high + 1]
+    smallest, largest = (1e-160, 1e160) if allowed["squared"] else (1e-310, None)
+    extreme = [x for x in (smallest, largest) if x is not None and low <= x <= high]
+    return [*((value, said) for value in wrong), *((value, "must be between") for value in extreme)]
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_declared_parameters_are_checked(name):
+    """Whatever is declared is refused outside of its range: argument first, with the range and the value."""
+    make, arguments = FACTORIES[name], good(name)
+    make(**arguments)
+    defaults = inspect.signature(make).parameters
+    for argument, parameter in examples.declared(make).items():
+        cases = outside(parameter)
+        if parameter.range and defaults[argument].default is not None:
+            cases.append((None, ""))
+        for value, said in cases:
+            with pytest.raises(ValueError, match=rf"^{argument} must") as found:
+                make(**{**arguments, argument: value})
+            message = str(found.value)
+            assert said in message, (argument, value, message)
+            assert repr(value) in message or examples.kind(parameter) == "part", (argument, value, message)
+
+
+def test_every_algorithm_declares_all_its_parameters():
+    """What is not declared is not tried above; the two without a claim are made of others."""
+    for name in names.of_role("algorithm"):
+        assert [*examples.declared(FACTORIES[name])] == [*inspect.signature(FACTORIES[name]).parameters], name
+
+
+# What stands in many papers. Other names may mean different things in two algorithms.
+COMMON = ("beta_scale", "delta", "dim", "fixed_radius", "horizon", "lam", "noise_bound", "norm_bound", "num_episodes")
+COMMON += ("num_rounds", "theta_bound", "tie_tolerance", "ties", "value_bound", "variance_bound", "variance_scale")
+
+
+@pytest.mark.parametrize("argument", COMMON)
+def test_a_common_name_has_one_range(argument):
+    """A user who knows ``delta`` of one algorithm knows it of all; a slip in a single declaration stands out."""
+    ranges = {}
+    for name in names.of_role("algorithm"):
+        parameter = examples.declared(FACTORIES[name]).get(argument)
+        if parameter is not None:
+            ranges.setdefault((str(parameter.range), parameter.options), []).append(name)
+    assert len(ranges) == 1, ranges
+
+
+# --- what environments take and do not declare, and what the generic values above miss ---
+
+NOT_STD = [-1.0, *BAD_NUMBER]
+UNDECLARED = {
+    "save": {"constants": ["paper", 1.0]},
+    "ucrl_ave": {"constants": ["paper", 1.0]},
+    "voful": {"dim": [4]},
+    "var_lin2": {"dim": [4]},
+    "lin_ts": {"num_rounds": [None]},
+    "linear_bandit": {
+        "noise": [0.1, "two_point"],
+        "arms": [*BAD_ARMS, "nonsense", 3, [[2.0, 0.0]] * 3, np.zeros((4, 2))],
+        "theta_star": [[2.0, 0.0], [NAN, 0.0], [INF, 0.0], [0.1], "ab", [[0.1, 0.1]], [1j, 0.0]],
+    },
+    "hypercube_bandit": {
+        "num_rounds": [*NOT_COUNT, None],
+        "gap_multiplier": [1000.0, *NOT_POSITIVE],
+        "budget": [0.5, *(v for v in NOT_POSITIVE if v is not None)],
+    },
+    "hypercube_blocks": {
+        "num_rounds": [*NOT_COUNT, None],
+        "gap_multiplier": [1000.0, *NOT_POSITIVE],
+        "levels": [[0.0, 1.0], [-1.0], [NAN, 1.0], [INF], [], 0.5, [[0.5]], "a", [1j]],
+        "order": [[0], [0, 2], [-1, 0, 1], [0.0, 1.0], [], "a", 1],
+    },
+    "replay_bandit": {
+        "arms": [*BAD_ARMS, np.zeros((4, 3, 2)), "ab"],
+        "means": [np.zeros(3), np.zeros((4, 3)), [[NAN] * 3] * 5, "a"],
+        "noise": [np.zeros(0), np.zeros((5, 2)), [NAN] * 5, [[0.1], [0.1, 0.2]], "a", [1j] * 5],
+        "noise_var": [np.zeros(4), np.zeros((5, 2)), [NAN] * 5, [-1.0] * 5, "a"],
+        "theta_star": [[0.1], [NAN, 0.0], "ab"],
+        "norm_bound": [0.0, -1.0, NAN, "a"],
+    },
+    "noise.two_point": {"std": NOT_STD},
+    "noise.uniform": {"std": NOT_STD},
+    "noise.sparse": {"std": NOT_STD, "bound": [0.4]},
+    "noise.clipped_gaussian": {"std": NOT_STD},
+    "schedules.two_level": {"high": [0.05]},
+    "schedules.between": {"high": [0.05]},
+    "schedules.bursts": {"high": [0.05], "period": [0, -1, 1.5, NAN, "2", True], "length": [-1, 5, 1.5, "1"]},
+    "schedules.by_round": {
+        "std": [[], [-0.1], [NAN], 0.1, np.zeros((2, 2, 2)), "a", [1j], [[0.1], [0.1, 0.2]]],
+    },
+    "schedules.by_arm": {"high": [0.05], "direction": [[], [2.0, 0.0], [NAN, 1.0], 1.0, "a", [[1.0, 0.0]]]},
+}
+
+
+@pytest.mark.parametrize("name", UNDECLARED)
+def test_other_arguments_are_checked(name):
     """A wrong number found after an hour of simulation is worse than an error at the call."""
-    with pytest.raises(ValueError, match=rf"\b{argument}\b"):
-        make(**{argument: value})
+    for argument, values in UNDECLARED[name].items():
+        for value in values:
+            with pytest.raises(ValueError, match=rf"^{argument}\b"):
+                FACTORIES[name](**{**good(name), argument: value})
+
+
+@pytest.mark.parametrize("name", table.PRESETS)
+def test_presets_refuse(name):
+    """Constants have one number to choose."""
+    for value in (-1.0, *NOT_A_NUMBER):
+        with pytest.raises(ValueError, match=r"^beta_scale must"):
+            table.PRESETS[name](beta_scale=value)
 
 
 def test_linear_bandit_refuses_what_does_not_fit_together():
@@ -279,37 +262,28 @@ BAD_CALLS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [(a, v) for a, bad in BAD_CALLS.items() for v in bad],
-    ids=[f"{a}-{type(v).__name__ if a == 'record' else v!r}" for a, bad in BAD_CALLS.items() for v in bad],
-)
-def test_simulate_refuses(argument, value):
+@pytest.mark.parametrize("argument", BAD_CALLS)
+def test_simulate_refuses(argument):
     """Each argument by name, before the program is even traced."""
-    with pytest.raises(ValueError, match=rf"\b{argument}\b"):
-        jv.simulate(ALGORITHM, ENVIRONMENT, **{**GOOD, argument: value})
+    for value in BAD_CALLS[argument]:
+        with pytest.raises(ValueError, match=rf"\b{argument}\b"):
+            jv.simulate(ALGORITHM, ENVIRONMENT, **{**GOOD, argument: value})
 
 
 @pytest.mark.parametrize("play", [jv.run, jv.trace])
-@pytest.mark.parametrize("value", [0, -1, 1.5, "10", None])
-def test_run_and_trace_refuse_rounds(play, value):
-    """The same rules for one seed as for many."""
-    with pytest.raises(ValueError, match="num_rounds"):
-        play(ALGORITHM, ENVIRONMENT, KEY, num_rounds=value)
+def test_run_and_trace_refuse(play):
+    """The same rules for one seed as for many; no other number is folded in as a seed's."""
+    for argument, values in {"num_rounds": BAD_CALLS["num_rounds"], "seed": [-1, 1.5, "a"]}.items():
+        for value in values:
+            with pytest.raises(ValueError, match=rf"\b{argument}\b"):
+                play(ALGORITHM, ENVIRONMENT, KEY, **{"num_rounds": 2, argument: value})
 
 
-@pytest.mark.parametrize("value", BAD_RECORDS, ids=repr)
-def test_run_refuses_records(value):
+def test_run_refuses_records():
     """A round that is never reached would leave its slot at zero."""
-    with pytest.raises(ValueError, match="records"):
-        jv.run(ALGORITHM, ENVIRONMENT, KEY, num_rounds=10, records=value)
-
-
-@pytest.mark.parametrize("value", [-1, 1.5, "a"])
-def test_run_refuses_seeds(value):
-    """A seed that is not a seed's number of simulate would be folded in as another one."""
-    with pytest.raises(ValueError, match="seed"):
-        jv.run(ALGORITHM, ENVIRONMENT, KEY, num_rounds=2, seed=value)
+    for value in BAD_RECORDS:
+        with pytest.raises(ValueError, match="records"):
+            jv.run(ALGORITHM, ENVIRONMENT, KEY, num_rounds=10, records=value)
 
 
 SHORT = {

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar import calibration, cli
+from jaxvar import calibration, cli, ridge
 from jaxvar import constants as presets
-from jaxvar.algorithms import layered
 from jaxvar.calibration import command, evidence, preset, search, show
 from jaxvar.calibration.bank import SHAPE
 from jaxvar.calibration.evidence import smallest
-from jaxvar.pytrees import pytree, static
+from jaxvar.parameters import pytree, static
 
 SETTINGS = ("bandit", "episodes")
 
@@ -143,14 +142,14 @@ def test_a_mutated_radius_moves_the_multiplier(monkeypatch: pytest.MonkeyPatch) 
     """Fails if what is calibrated is not the radius of the algorithm: a thirtieth of it needs thirty times as much."""
     options: dict[str, Any] = {"seeds": 100, "delta": 0.1, "switches": (0.0,)}
     right = calibration.calibrate([bandit()], **options).multiplier(0.0)
-    original = layered.radius
+    original = ridge.radius
 
     def thirtieth(q: Any, *rest: Any) -> jax.Array:
         bias = rest[3].bias_coef * jnp.sqrt(q)
         return bias + (original(q, *rest) - bias) / 30
 
     jax.clear_caches()  # compiled programs do not see the change
-    monkeypatch.setattr(layered, "radius", thirtieth)
+    monkeypatch.setattr(ridge, "radius", thirtieth)
     try:
         assert calibration.calibrate([bandit()], **options).multiplier(0.0) is None
         larger = [30 * scale for scale in search.OCTAVES]

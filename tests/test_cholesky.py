@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jaxvar import cholesky
+from jaxvar.lowering import over_seeds
 
 fixed_profile = settings(
     derandomize=True, deadline=None, max_examples=25, database=None, suppress_health_check=[HealthCheck.too_slow]
@@ -59,19 +60,21 @@ def test_factor_is_numpys(given: tuple[np.ndarray, float]) -> None:
     np.testing.assert_array_equal(np.triu(ours, 1), 0.0)
 
 
-def test_a_trailing_axis_is_a_batch() -> None:
+def test_over_seeds_each_has_its_own() -> None:
     """The same lines must be right with seeds at the end."""
     rng = np.random.default_rng(1)
     x, z, roots = rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), rng.normal(size=(3, 3, 4))
     matrix = np.einsum("ijs,kjs->iks", roots, roots) + np.eye(3)[..., None]
     lower = np.stack([np.linalg.cholesky(matrix[..., s]) for s in range(4)], axis=-1)
-    for name, together, alone in (
-        ("factor", cholesky.factor(matrix), lambda s: cholesky.factor(matrix[..., s])),
-        ("shrink", cholesky.shrink(lower, x), lambda s: cholesky.shrink(lower[..., s], x[:, s])),
-        ("times", cholesky.times(lower, z), lambda s: lower[..., s] @ z[:, s]),
+    for function, args, alone in (
+        (cholesky.factor, (matrix,), lambda s: cholesky.factor(matrix[..., s])),
+        (cholesky.shrink, (lower, x), lambda s: cholesky.shrink(lower[..., s], x[:, s])),
+        (cholesky.times, (lower, z), lambda s: lower[..., s] @ z[:, s]),
     ):
+        together, differs = over_seeds(function, (4,), args, (True,) * len(args))
+        assert differs and together.shape[-1] == 4
         for s in range(4):
-            np.testing.assert_allclose(together[..., s], alone(s), rtol=1e-12, atol=1e-14, err_msg=name)
+            np.testing.assert_allclose(together[..., s], alone(s), rtol=1e-12, atol=1e-14, err_msg=function.__name__)
 
 
 def test_an_indefinite_matrix_is_not_given_a_root() -> None:

@@ -1,15 +1,15 @@
 """Chunks: a simulation that no device could hold at once is played in parts, with the same results."""
 
-import importlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh
 
 import jaxvar as jv
+from jaxvar import engine
+from tests.programs import watched
 
-module = importlib.import_module("jaxvar.simulate")
 KEY = jax.random.key(5)
 K, SEEDS = 120, 43
 
@@ -59,23 +59,21 @@ def test_same_bits_for_chunks_of_whole_blocks(name):
 
 def test_a_device_holds_one_chunk_whatever_the_number_of_seeds(monkeypatch):
     # Ten times the seeds are ten times the calls of one program, and nothing is left on the device between them.
-    program, calls, held = module._program, [], []
+    play, held = engine.Program.play, []
 
-    def spy(*args, **kwargs):
+    def weighed(*args):
         held.append(sum(x.nbytes for x in jax.live_arrays()))
-        calls.append((args, kwargs))
-        return program(*args, **kwargs)
+        return play(*args)
 
-    monkeypatch.setattr(module, "_program", spy)
+    monkeypatch.setattr(engine.Program, "play", weighed)
 
     def needed(num_seeds):
-        calls.clear()
         held.clear()
-        result = simulate("oful", num_seeds=num_seeds, chunk=16)
-        assert len(calls) == -(-num_seeds // 16)
+        with watched() as watch:
+            result = simulate("oful", num_seeds=num_seeds, chunk=16)
+        assert len(watch.calls) == len(held) == -(-num_seeds // 16)
         assert held[-1] - held[0] < result.regret[:16].nbytes  # not even the results of one chunk
-        args, kwargs = calls[-1]
-        size = program.lower(*args, **kwargs).compile().memory_analysis()
+        size = watch.compiled(-1).memory_analysis()
         return size.argument_size_in_bytes, size.output_size_in_bytes, size.temp_size_in_bytes
 
     few = needed(SEEDS)
@@ -86,7 +84,22 @@ def test_a_device_holds_one_chunk_whatever_the_number_of_seeds(monkeypatch):
 @pytest.mark.parametrize("num_rounds", [100, 10**4, 10**7])
 def test_the_chosen_chunk_is_bounded(num_rounds):
     # Where no chunk is given, more seeds do not make a larger one.
-    def chosen(total):
-        return module.sizes(total, num_rounds, None, jax.devices()[:1], 8)
+    mesh = Mesh(np.array(jax.devices()[:1]), ("runs",))
+    bandit, episodes = jv.linear_bandit(2, 4), jv.riverswim(4, 6)
+    for environment in (bandit, episodes):
 
-    assert chosen(10**5) == chosen(10**6) == chosen(10**7)
+        def chosen(total, environment=environment):
+            return engine.chosen_chunk(environment, total, num_rounds, mesh)
+
+        assert chosen(10**5) == chosen(10**6) == chosen(10**7)
+        assert chosen(10**5) % engine.widest_block() == 0
+
+
+def test_few_runs_are_not_filled_up_to_a_large_block():
+    # Runs that nobody asked for cost as much as the others: never as many of them as of those.
+    mesh = Mesh(np.array(jax.devices()[:1]), ("runs",))
+    for total in range(1, 70):
+        chunk = engine.chosen_chunk(jv.linear_bandit(2, 4), total, 100, mesh)
+        assert total <= chunk < 2 * total or chunk == total == 1
+        block = engine.block_shape(chunk, mesh)
+        assert chunk % np.prod(block) == 0 and block[0] <= engine.widest_block()

@@ -45,6 +45,8 @@ def test_same_bits_on_any_number_of_devices(played, devices):
     for name in ALGORITHMS:
         assert np.unique(one[name][:, -1]).size > 20  # the seeds differ
         np.testing.assert_array_equal(one[name], many[name])
+    for played_here in (one, many):  # nor does it matter who holds them between two stretches
+        np.testing.assert_array_equal(played_here["stretches"], one["oful"][:32])
 
 
 @pytest.mark.slow

@@ -41,9 +41,9 @@ def _play(q: jax.Array, *, dtype: Any, num_rounds: int) -> Any:
             z = random.normal(random.bits(words ^ k, (DIM,)), jnp.float64)
             x = (z / jnp.sqrt(jnp.sum(z * z))).astype(dtype)
             wide = ridge.quadratic(x[None], layer.scaled_inv)[0] > q * q
-            layer, learned = ridge.learn(layer, jnp.where(wide, q, 0).astype(dtype), x, x[0], 1)
+            layer, update = ridge.learn(layer, jnp.where(wide, q, 0).astype(dtype), x, x[0], 1)
             exact = x.astype(jnp.float64)
-            weight = jnp.where(wide, q.astype(jnp.float64) / learned.scaled_width2.astype(jnp.float64), 0)
+            weight = jnp.where(wide, q.astype(jnp.float64) / update.width2.astype(jnp.float64), 0)
             term = weight * exact[:, None] * exact[None] - rest  # Kahan's sum
             new = total + term
             return (layer, new, (new - total) - term), None
@@ -120,5 +120,5 @@ def test_inverse_of_oful_stays_symmetric() -> None:
     """Fails if the step is (g u) u' and not g (u u'): the antisymmetric part stays while the inverse shrinks as 1/t."""
     algorithm, environment = jv.oful(3), jv.linear_bandit(3, 10, noise=jv.noise.uniform(0.1))
     result = jax.jit(lambda key: jv.trace(algorithm, environment, key, num_rounds=500))(jax.random.key(0))
-    inverse = np.asarray(result.state.sigma_inv[-1])
+    inverse = np.asarray(result.state.regression.sigma_inv[-1])
     np.testing.assert_array_equal(inverse, inverse.T)

@@ -1,6 +1,5 @@
 """What the theory says about the algorithms with ellipsoids and about SupLinUCB, and which of them are the same."""
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -12,7 +11,7 @@ from scipy import stats
 
 import jaxvar as jv
 from jaxvar.algorithms import ellipsoid
-from jaxvar.pytrees import leaf, pytree
+from jaxvar.parameters import leaf, pytree, replace
 
 trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 # One shape for all: a program is then compiled once per algorithm.
@@ -81,13 +80,10 @@ class PlainWithRadius(ellipsoid.Ellipsoid):
 
     radii: Any  # [rounds + 1]
 
-    def ridge(self) -> Any:
-        return self.lam
-
     def weight(self, width: Any, noise_var: Any) -> Any:
         return jnp.ones_like(width)
 
-    def radius(self, state: Any) -> Any:
+    def radius_of(self, state: Any) -> Any:
         return jnp.sum(
             jnp.where(jnp.arange(NUM_ROUNDS + 1, dtype=jnp.int32) == state.round[None], self.radii, 0), axis=0
         )
@@ -335,7 +331,7 @@ def test_inverses_stay_inverses_under_large_weights() -> None:
     found = trace(algorithm, environment, KEY, num_rounds=num_rounds)
     assert found.status == 0 and float(found.weight.max()) > 50
     x = np.asarray(found.arms)[np.arange(num_rounds), found.action] * np.asarray(found.weight)[:, None]
-    explicit = np.linalg.inv(np.eye(dim) * float(algorithm.ridge()) + x.T @ x)
+    explicit = np.linalg.inv(np.eye(dim) * float(algorithm.lam) + x.T @ x)
     kept = np.asarray(found.state.regression.sigma_inv[-1])
     np.testing.assert_allclose(kept, explicit, rtol=0, atol=1e-10 * np.abs(explicit).max())
 
@@ -350,4 +346,4 @@ def test_rivals_need_no_more_than_numbers() -> None:
         return result.records["regret"][-1]
 
     assert np.isfinite(regret(jnp.asarray(0.1)))
-    assert dataclasses.replace(jv.weighted_oful(2), lam=leaf(2.0)).ridge() == 2.0
+    assert replace(jv.weighted_oful(2), lam=leaf(2.0)).lam == 2.0

@@ -81,7 +81,7 @@ CASES = {
 
 def draws(key: jax.Array, stream: str, num_episodes: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """The uniform numbers that a stream of the seed holds for each episode, ``[K, *shape]``."""
-    own = jax.random.fold_in(jax.random.fold_in(key, SEED), jv.seeds.STREAMS.index(stream))
+    own = jax.random.fold_in(jax.random.fold_in(key, SEED), jv.game.STREAMS.index(stream))
     keys = jax.vmap(lambda k: jax.random.fold_in(own, k))(jnp.arange(1, num_episodes + 1))
     return np.asarray(jax.vmap(lambda k: jv.random.uniform(jv.random.bits(jv.random.key_words(k), shape), dtype))(keys))
 

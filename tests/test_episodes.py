@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import functools
-import importlib
 import itertools
 import re
 from typing import Any
@@ -14,8 +13,9 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar import batching, runner
-from jaxvar.pytrees import pytree
+from jaxvar import engine, episodes, game, lowering
+from jaxvar.parameters import pytree
+from tests.programs import watched
 
 KEY = jax.random.key(11)
 S, A, D, H = 4, 2, 3, 5
@@ -23,7 +23,6 @@ K = 97  # in no array's shape but those of a trace
 CAPACITY, SEEDS, WHEN = 5, 12, (1, 30, K)
 AT = np.array(WHEN) - 1
 RECORDED = ("regret", "variance", "layer_rounds", "optimism", "value_variance", "confidence")
-SIMULATE = importlib.import_module("jaxvar.simulate")
 Policy = collections.namedtuple("Policy", "policy")  # a plan without values
 slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 
@@ -200,9 +199,11 @@ def test_what_cannot_be_played_is_refused() -> None:
 def test_a_sweep_of_an_algorithm() -> None:
     """Fails if a number of the algorithm is fixed in the program, or if a sweep or a chunk plays another setting."""
     numbers = {"beta_scale": (0.01, 0.03), "delta": (0.01, 0.3), "norm_bound": (1.8, 4.0), "num_episodes": (K, 10**6)}
-    before = SIMULATE._program._cache_size()
-    result = simulate(jv.sweep(ave(), **numbers), world(), num_seeds=2, chunk=3)
-    assert SIMULATE._program._cache_size() == before + 1 and result.chunk == 3
+    with watched() as watch:
+        simulate(ave(), world(), num_seeds=2, chunk=3)  # the program without sweeps
+        before = watch.num_compiled()
+        result = simulate(jv.sweep(ave(), **numbers), world(), num_seeds=2, chunk=3)
+        assert watch.num_compiled() == before + 1 and result.chunk == 3
     assert len(np.unique(result.value_variance[:, 0, -1])) == 16  # every number matters
     for i, point in enumerate(itertools.product(*numbers.values())):
         alone = simulate(ave(**dict(zip(numbers, point, strict=True))), world(), num_seeds=2)
@@ -213,10 +214,12 @@ def test_a_sweep_of_an_algorithm() -> None:
 def test_a_sweep_of_an_environment(name: str, numbers: tuple[float, float]) -> None:
     """Fails if the problem of a setting is another than that of an environment made with its number, or is none."""
     factory = {"gap": (jv.horizon_free_mdp, 2, 3), "mix": (jv.graded_mdp, S, A, D, H)}[name]
-    make, options = functools.partial(*factory), {"num_seeds": 3, "record": runner.DEFAULT_RECORDERS}
-    before = SIMULATE._program._cache_size()
-    result = simulate(jv.uniform(), jv.sweep(make(**{name: 0.1}), **{name: numbers}), **options)
-    assert SIMULATE._program._cache_size() == before + 1
+    make, options = functools.partial(*factory), {"num_seeds": 3, "record": game.DEFAULT_RECORDERS}
+    with watched() as watch:
+        simulate(jv.uniform(), make(**{name: 0.1}), **options)  # the program without sweeps
+        before = watch.num_compiled()
+        result = simulate(jv.uniform(), jv.sweep(make(**{name: 0.1}), **{name: numbers}), **options)
+        assert watch.num_compiled() == before + 1
     for i, number in enumerate(numbers):
         alone = simulate(jv.uniform(), make(**{name: number}), **options)
         assert_same({n: x[i] for n, x in result.records.items()}, alone.records)
@@ -287,7 +290,7 @@ def test_algorithms_meet_the_same_problems() -> None:
 def test_an_algorithm_of_ones_own() -> None:
     """Fails if run, trace or simulate ask more of an algorithm than the interface does."""
     algorithm = Replay(jax.random.randint(KEY, (40, H, S), 0, A, jnp.int32))
-    options = {"num_episodes": 40, "records": 2, "record": (*runner.DEFAULT_RECORDERS, jv.record.layer_rounds())}
+    options = {"num_episodes": 40, "records": 2, "record": (*game.DEFAULT_RECORDERS, jv.record.layer_rounds())}
     shown, alone = play(algorithm, 1), jax.jit(lambda a: jv.run(a, Drawn(), KEY, seed=1, **options))(algorithm)
     together = simulate(algorithm, Drawn(), num_seeds=2, **options)
     together.raise_if_failed()
@@ -307,15 +310,21 @@ SHARED = {
 @pytest.mark.parametrize("name", SHARED)
 def test_what_seeds_share_is_held_once(monkeypatch: Any, name: str) -> None:
     """Fails if tables that no seed changes get a seeds' axis, or if those that differ are taken from one seed."""
-    (make, shared), words, compiled = SHARED[name], jv.random.key_words(KEY), SIMULATE._program
-    fixed, _ = batching.differs(lambda seed: runner.begin(jv.uniform(), make(), words, seed, ()), jnp.arange(8))
+    (make, shared), words, compiled = SHARED[name], jv.random.key_words(KEY), engine._compiled
+
+    def begin(seed: jax.Array) -> Any:
+        return episodes.begin(jv.uniform(), make(), words, seed, ())
+
+    _, (fixed, _) = lowering.over_seeds(begin, (8,), (jnp.arange(8),), (True,))
     assert {n for n in fixed.instance._fields if not getattr(fixed.instance, n)} == set(shared.split())
     assert fixed.streams and set(fixed.facts) == {"transition" not in shared}
     lowered = []  # the program that would be compiled for a block of eight seeds
-    monkeypatch.setattr(SIMULATE, "_program", lambda *a, **b: lowered.append(compiled.lower(*a, **b).as_text()))
-    with pytest.raises(TypeError):  # there is nothing to go on with
-        jv.simulate(jv.ucrl_vtr(D), make(), key=KEY, num_seeds=8, num_episodes=K, chunk=8)
-    assert (f"tensor<{S}x{A}x{S}x{D}x8x1xf64>" in lowered[0]) == ("phi" not in shared)
+    monkeypatch.setattr(engine, "_compiled", lambda *a: lambda *b: lowered.append(compiled(*a).lower(*b).as_text()))
+    with pytest.raises(AttributeError):  # there is nothing to go on with
+        jv.simulate(jv.ucrl_vtr(D, norm_bound=1.8), make(), key=KEY, num_seeds=8, num_episodes=K, chunk=8)
+    loops = [line for line in lowered[0].splitlines() if "stablehlo.while" in line]  # with the types of all they hold
+    assert any(f"tensor<{S}x{A}x{S}x{D}x8x1xf64>" in line for line in loops) == ("phi" not in shared)
+    assert any(f"tensor<{S}x{A}x{S}x{D}xf64>" in line for line in loops) == ("phi" in shared)
 
 
 @pytest.mark.parametrize(("capacity", "scale"), [(1, 1.0), slow(CAPACITY, 1e-4)])

@@ -255,7 +255,7 @@ def test_numbers_can_be_mapped_over(name: str) -> None:
     world = worlds()["mixture"]  # made outside of the trace, whichever test comes first
 
     def play(x: Any) -> Any:
-        changed = dataclasses.replace(made(name), value_bound=x)
+        changed = jv.parameters.replace(made(name), value_bound=x)
         return jv.run(changed, world, KEY, num_episodes=K, records=3).regret
 
     assert jax.eval_shape(jax.vmap(play), np.array([0.5, 1.0])).shape == (2, 3)
@@ -263,7 +263,7 @@ def test_numbers_can_be_mapped_over(name: str) -> None:
 
 def test_moments_need_a_number_of_episodes() -> None:
     """Fails if a traced number of episodes, which cannot set a shape, is not refused with a way out."""
-    with pytest.raises(ValueError, match="num_moments must be given where num_episodes is traced"):
+    with pytest.raises(ValueError, match="num_episodes must be a plain number, since it sets shapes"):
         jax.jit(lambda k: jv.hf_ucrl_vtr_plus(D, H, k).num_moments)(5.0)
     assert jv.hf_ucrl_vtr_plus(D, 10, 1000).num_moments == 17  # log2(70000) = 16.1
     assert hf().num_moments == 11

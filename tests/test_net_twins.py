@@ -36,7 +36,7 @@ def some_slow(names: Any) -> list[Any]:
 
 def draws(key: jax.Array, stream: str, num: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """The uniform numbers that a stream of the seed holds for each round or episode, ``[num, *shape]``."""
-    own = jax.random.fold_in(jax.random.fold_in(key, SEED), jv.seeds.STREAMS.index(stream))
+    own = jax.random.fold_in(jax.random.fold_in(key, SEED), jv.game.STREAMS.index(stream))
     keys = jax.vmap(lambda k: jax.random.fold_in(own, k))(jnp.arange(1, num + 1))
     return np.asarray(jax.vmap(lambda k: jv.random.uniform(jv.random.bits(jv.random.key_words(k), shape), dtype))(keys))
 

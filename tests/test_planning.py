@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 import jaxvar as jv
-from jaxvar import episodes
+from jaxvar import lowering
 
 S, A, H = 3, 2, 3  # few enough to enumerate all policies and all paths
 SMALLEST, LARGEST = {64: 2.0**-33, 32: 2.0**-24}, {64: 1 - 2.0**-33, 32: 1 - 2.0**-24}  # of the uniform numbers
@@ -25,7 +25,6 @@ largest = functools.partial(jax.jit, static_argnames="horizon")(jv.planning.larg
 policy_values, expectation, variance = map(
     jax.jit, (jv.planning.policy_values, jv.planning.expectation, jv.planning.conditional_variance)
 )
-draw = jax.jit(episodes.draw_state)
 
 
 def rows_of(weights: np.ndarray) -> np.ndarray:
@@ -205,12 +204,21 @@ def unit_rows(num_states: int, num_rows: int, dtype: Any) -> np.ndarray:
     return (rng.multinomial(1024, weights) / 1024).T.astype(dtype)
 
 
+def draw(rows: Any, u: Any) -> np.ndarray:
+    """The states drawn from ``rows [S, N]`` by the numbers ``u [N]``, as a block of N seeds draws them."""
+
+    def of_block(*given: jax.Array) -> jax.Array:
+        return lowering.over_seeds(lowering.draw_state, u.shape, given, (True, True))[0]
+
+    return np.asarray(jax.jit(of_block)(rows, u))
+
+
 def draw_both(monkeypatch: Any, row: np.ndarray, u: np.ndarray) -> list[np.ndarray]:
     """By the sum written out and by the cumulative one."""
     states = []
     for unroll in (row.shape[0], row.shape[0] - 1):
-        monkeypatch.setattr(episodes, "_UNROLL", unroll)
-        states.append(np.asarray(jax.jit(lambda r, v: episodes.draw_state(r, v))(row, u)))
+        monkeypatch.setattr(lowering, "_UNROLL", unroll)
+        states.append(draw(row, u))
     return states
 
 
@@ -262,7 +270,7 @@ def test_frequencies(num_states: int) -> None:
     num = 50_000
     row = np.arange(num_states) % 4 / np.sum(np.arange(num_states) % 4)
     u = jv.random.uniform(jax.random.bits(jax.random.key(num_states), (num,), np.uint32), np.float64)
-    states = np.asarray(draw(jnp.broadcast_to(row[:, None], (num_states, num)), u))
+    states = draw(jnp.broadcast_to(row[:, None], (num_states, num)), u)
     counts, expected = np.bincount(states, minlength=num_states), num * row
     assert not np.any(counts[row == 0])
     statistic = np.sum((counts - expected)[row > 0] ** 2 / expected[row > 0])

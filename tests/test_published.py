@@ -89,6 +89,6 @@ def test_the_published_radius() -> None:
     state = algorithm.init()._replace(round=np.int32(1))
     log, growth = np.log(4 * 2**2 / 0.1), np.sqrt(np.log(1 + 2 / 1.5**2))
     expected = 0.002 * (8 * np.sqrt(20 * growth * log) + 4 * np.sqrt(20) * log + 1)
-    np.testing.assert_allclose(algorithm.radius(state), expected, rtol=1e-12)
+    np.testing.assert_allclose(algorithm.radius_of(state), expected, rtol=1e-12)
     np.testing.assert_allclose(algorithm.weight(np.float64(0.3), np.float64(0.0004)), 50, rtol=1e-12)
     assert published(0.0008, weighted=False).weight(np.float64(0.3), np.float64(0.0004)) == 1

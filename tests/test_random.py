@@ -14,6 +14,7 @@ import scipy.stats
 
 from jaxvar import random, ties
 from jaxvar.environments.linear_bandit import ARMS, draw_arms
+from jaxvar.lowering import over_seeds
 
 Z = 5.0  # two-sided 6e-7
 P = 1e-6
@@ -83,11 +84,14 @@ def test_other_kinds_of_keys(impl):
 
 
 def test_bits_of_a_batch_equal_single_draws():
-    """Trailing axes are a batch: neighbours must not change a seed's numbers."""
+    """Neighbours must not change a seed's numbers, however seeds are mapped over."""
     words = jnp.stack([random.key_words(jax.random.key(i)) for i in range(4)], axis=-1)
-    together = random.bits(words, (3, 2))
+    mapped = jax.vmap(lambda w: random.bits(w, (3, 2)), in_axes=-1, out_axes=-1)(words)
+    together, differs = over_seeds(lambda w: random.bits(w, (3, 2)), (4,), (words,), (True,))
+    assert differs
     for i in range(4):
         np.testing.assert_array_equal(together[..., i], random.bits(words[:, i], (3, 2)))
+        np.testing.assert_array_equal(mapped[..., i], random.bits(words[:, i], (3, 2)))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -132,7 +136,7 @@ def test_a_tie_goes_to_a_candidate(monkeypatch, word):
     """Whatever the word, only an arm that is a candidate may be drawn."""
     monkeypatch.setattr(random, "bits", lambda words, shape, stream=0: jnp.uint32(word))
     for candidates in ([False, True, True], [False, False, True], [False, True] * 20):
-        assert candidates[int(ties.uniform(jnp.array(candidates), jnp.zeros(2, jnp.uint32)))]
+        assert candidates[int(ties.pick(jnp.array(candidates), jnp.zeros(2, jnp.uint32), "random"))]
 
 
 def test_signs():

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jaxvar import ridge
+import jaxvar as jv
+from jaxvar import lowering, ridge
 
 CAPACITY = 5
 NUM_OBSERVED = 80
@@ -47,17 +48,25 @@ def _learn_all(layer: jax.Array, x: jax.Array, reward: jax.Array, lam: jax.Array
     layers = ridge.init_layers(x.shape[1], CAPACITY, lam, x.dtype)
 
     def step(carry: Any, observation: Any) -> Any:
-        layers, cache = carry
-        layers, learned = ridge.observe(layers, *observation, lam)
-        return (layers, ridge.move_cache(cache, observation[0], learned, arms)), learned
+        layers, stats = carry
+        layers, update = ridge.observe(layers, *observation, lam)
+        moved = ridge.follow(take(stats, observation[0] - 1), update, arms)
+        learns = jnp.arange(1, CAPACITY + 1, dtype=jnp.int32) == observation[0]
+        stats = jax.tree.map(lambda new, old: jnp.where(learns[:, None], new[None], old), moved, stats)
+        return (layers, stats), update
 
-    return jax.lax.scan(step, (layers, ridge.init_cache(layers, arms)), (layer, x, reward))
+    stats = ridge.ArmStats(*map(jnp.stack, zip(*ridge.layer_stats(layers, arms), strict=True)))
+    return jax.lax.scan(step, (layers, stats), (layer, x, reward))
 
 
-def learn_all(data: Data, arms: np.ndarray | None = None) -> tuple[ridge.Layers, ridge.ArmCache, ridge.Learned]:
+def take(tree: Any, index: Any) -> Any:
+    return jax.tree.map(lambda v: v[index], tree)
+
+
+def learn_all(data: Data, arms: np.ndarray | None = None) -> tuple[ridge.Layers, ridge.ArmStats, ridge.LayerUpdate]:
     arms = data.x[:7] if arms is None else arms
-    (layers, cache), learned = _learn_all(data.layer, data.x, data.reward, data.lam, arms)
-    return jax.tree.map(np.asarray, (layers, cache, learned))
+    (layers, stats), update = _learn_all(data.layer, data.x, data.reward, data.lam, arms)
+    return jax.tree.map(np.asarray, (layers, stats, update))
 
 
 class Explicit(NamedTuple):
@@ -86,11 +95,11 @@ def explicit(data: Data, layer: int) -> Explicit:
 @given(data())
 def test_weight_makes_the_gain_constant(data: Data) -> None:
     """Fails if the weight is not the one with w^2 x' Sigma^-1 x = 4^-l, on which the constant 1 + q rests."""
-    _, _, learned = learn_all(data)
+    _, _, update = learn_all(data)
     learns = data.layer > 0
     q = 4.0 ** -data.layer[learns]
-    weight2 = q * (1 + q) * learned.gain[learns]
-    np.testing.assert_allclose(weight2 * learned.scaled_width2[learns] / q, q, rtol=1e-12)
+    weight2 = q * (1 + q) * update.gain[learns]
+    np.testing.assert_allclose(weight2 * update.width2[learns] / q, q, rtol=1e-12)
     for layer in range(1, CAPACITY + 1):
         theirs = explicit(data, layer).weight2
         np.testing.assert_allclose(weight2[data.layer[learns] == layer], theirs, rtol=1e-9)
@@ -125,14 +134,14 @@ def explicit_variance(theirs: Explicit) -> float:
 @given(data())
 def test_variance_sum_is_the_one_under_the_current_estimate(data: Data) -> None:
     """Fails if the sum is taken under the estimates of the past, or if q lam |theta|^2 is not taken off the loss."""
-    layers, _, learned = learn_all(data)
+    layers, _, update = learn_all(data)
     variance = np.asarray(ridge.empirical_variance(layers, data.lam))
     for i in range(CAPACITY):
         theirs = explicit(data, i + 1)
         np.testing.assert_allclose(variance[i], explicit_variance(theirs), rtol=1e-9, atol=1e-14)
         last = np.flatnonzero(data.layer == i + 1)
         if len(last):
-            np.testing.assert_allclose(learned.variance_sum[last[-1]], variance[i], rtol=1e-12, atol=1e-16)
+            np.testing.assert_allclose(update.variance_sum[last[-1]], variance[i], rtol=1e-12, atol=1e-16)
 
 
 @functools.partial(jax.jit, static_argnames="dim")
@@ -143,8 +152,8 @@ def _fill(q: jax.Array, x: jax.Array, reward: jax.Array, lam: jax.Array, *, dim:
     def step(layer: Any, observation: Any) -> Any:
         x, reward = observation
         wide = ridge.quadratic(x[None], layer.scaled_inv)[0] > q * q
-        layer, learned = ridge.learn(layer, jnp.where(wide, q, 0.0), x, reward, lam)
-        return layer, q * (1 + q) * learned.gain
+        layer, update = ridge.learn(layer, jnp.where(wide, q, 0.0), x, reward, lam)
+        return layer, q * (1 + q) * update.gain
 
     return jax.lax.scan(step, layer, (x, reward))
 
@@ -200,16 +209,91 @@ def test_a_layer_takes_no_more_than_its_bound(seed: int, lam: float, dim: int) -
 
 @fixed_profile
 @given(data(), st.integers(0, 2**32 - 1))
-def test_cache_equals_fresh_measurements(data: Data, seed: int) -> None:
-    """Fails if the cache moves another layer than the one that learned, or with another gain or error."""
+def test_followed_statistics_equal_fresh_ones(data: Data, seed: int) -> None:
+    """Fails if the statistics of fixed arms move with another gain, step or direction than their layer."""
     arms = np.random.default_rng(seed).normal(size=(7, data.x.shape[1]))
-    layers, cache, _ = learn_all(data, arms)
-    for i, (width2, pred) in enumerate(ridge.measure(layers, arms)):
-        np.testing.assert_allclose(cache.scaled_width2[i], width2, rtol=1e-10, atol=1e-13)
-        np.testing.assert_array_equal(cache.scaled_width[i], np.sqrt(cache.scaled_width2[i]))
-        np.testing.assert_allclose(cache.pred[i], pred, rtol=1e-10, atol=1e-12)
+    layers, stats, _ = learn_all(data, arms)
+    for i, (width2, pred) in enumerate(ridge.layer_stats(layers, arms)):
+        np.testing.assert_allclose(stats.width2[i], width2, rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(stats.pred[i], pred, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(width2, np.einsum("nd,de,ne->n", arms, layers.scaled_inv[i], arms), rtol=1e-10)
         np.testing.assert_allclose(pred, arms @ layers.theta_hat[i], rtol=1e-10, atol=1e-13)
+
+
+@functools.partial(jax.jit, static_argnames="dim")
+def _learn_with_fixed_arms(layer: jax.Array, x: jax.Array, reward: jax.Array, arms: jax.Array, *, dim: int) -> Any:
+    """The layered algorithms' own bookkeeping of fixed arms."""
+    algorithm = jv.ave_ucb(dim, 1000, capacity=CAPACITY).with_fixed_arms(arms)
+
+    def step(state: Any, observation: Any) -> Any:
+        layer, x, reward = observation
+        choice = jv.Choice(jnp.int32(0), layer, jnp.ones(()), jnp.int32(0))
+        return algorithm.update(state, choice, x, reward, jv.Side(jnp.zeros(()))), None
+
+    return jax.lax.scan(step, algorithm.init(), (layer, x, reward))[0]
+
+
+@fixed_profile
+@given(data(), st.integers(0, 2**32 - 1))
+def test_a_layered_algorithm_keeps_the_statistics_of_every_layer(data: Data, seed: int) -> None:
+    """Fails if another layer's statistics move than those of the layer that learned."""
+    arms = np.random.default_rng(seed).normal(size=(7, data.x.shape[1]))
+    state = _learn_with_fixed_arms(data.layer, data.x, data.reward, arms, dim=data.x.shape[1])
+    for i, (width2, pred) in enumerate(ridge.layer_stats(state.layers, arms)):
+        np.testing.assert_allclose(state.stats.width2[i], width2, rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(state.stats.pred[i], pred, rtol=1e-10, atol=1e-12)
+
+
+@jax.jit
+def _regress_all(x: jax.Array, y: jax.Array, lam: jax.Array, arms: jax.Array) -> Any:
+    def step(carry: Any, observation: Any) -> Any:
+        regression, update = ridge.regress(carry[0], *observation)
+        return (regression, ridge.follow(carry[1], update, arms)), update
+
+    start = ridge.init_ridge(x.shape[1], lam, x.dtype)
+    return jax.lax.scan(step, (start, ridge.arm_stats(start, arms)), (x, y))
+
+
+@fixed_profile
+@given(data(), st.integers(0, 2**32 - 1))
+def test_plain_regression_equals_the_explicit_sums(data: Data, seed: int) -> None:
+    """Fails if inverse, estimate, loss, determinant, an update or the arms' statistics depart from their definition."""
+    arms = np.random.default_rng(seed).normal(size=(7, data.x.shape[1]))
+    (ours, stats), update = jax.tree.map(np.asarray, _regress_all(data.x, data.reward, data.lam, arms))
+    gram = data.lam * np.eye(data.x.shape[1]) + data.x.T @ data.x
+    theta = np.linalg.solve(gram, data.x.T @ data.reward)
+    residual = data.reward - data.x @ theta
+    np.testing.assert_allclose(ours.sigma_inv, np.linalg.inv(gram), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(ours.theta_hat, theta, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(ours.loss, residual @ residual + data.lam * theta @ theta, rtol=1e-9)
+    np.testing.assert_allclose(ours.log_det, np.linalg.slogdet(gram / data.lam)[1], rtol=1e-10)
+    np.testing.assert_allclose(stats.width2, np.einsum("nd,de,ne->n", arms, np.linalg.inv(gram), arms), rtol=1e-9)
+    np.testing.assert_allclose(stats.pred, arms @ theta, rtol=1e-9, atol=1e-11)
+    before = gram - np.outer(data.x[-1], data.x[-1])
+    direction = np.linalg.solve(before, data.x[-1])
+    np.testing.assert_allclose(update.direction[-1], direction, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(update.width2[-1], data.x[-1] @ direction, rtol=1e-9)
+    np.testing.assert_allclose(update.gain[-1], 1 / (1 + data.x[-1] @ direction), rtol=1e-9)
+    np.testing.assert_allclose(update.step[-1], update.gain[-1] * update.error[-1], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "least", "bits"),
+    [
+        ({}, 0.0, 0),
+        ({"error": np.nan}, 0.0, jv.status.NONFINITE),
+        ({"width2": np.inf}, 0.0, jv.status.NONFINITE),
+        ({"width2": -1e-9}, 0.0, jv.status.INDEFINITE),
+        ({"width2": 1e-9}, 1e-8, jv.status.INDEFINITE),
+        ({"error": np.nan, "width2": -1.0}, 0.0, jv.status.NONFINITE),
+    ],
+)
+def test_one_rule_for_failures(change: dict[str, float], least: float, bits: int) -> None:
+    """Fails if a NaN, an infinite number or a negative width is not reported, or a healthy observation is."""
+    one = jnp.ones(())
+    update = ridge.Update(jnp.ones(2), one, one, one, one)._replace(**{n: jnp.asarray(v) for n, v in change.items()})
+    assert int(ridge.failure(update, least=least)) == bits
+    assert int(ridge.failure(update, np.inf, least)) == jv.status.NONFINITE
 
 
 @fixed_profile
@@ -217,11 +301,11 @@ def test_cache_equals_fresh_measurements(data: Data, seed: int) -> None:
 def test_only_the_named_layer_learns(data: Data, layer: int) -> None:
     """Fails if layer 0 (none) changes anything, or if a masked step leaks into another layer by one bit."""
     layers, _, _ = learn_all(data)
-    after, learned = ridge.observe(layers, jnp.int32(layer), data.x[0], jnp.asarray(data.reward[0]), data.lam)
+    after, update = ridge.observe(layers, jnp.int32(layer), data.x[0], jnp.asarray(data.reward[0]), data.lam)
     for old, new in zip(layers, after, strict=True):
         for i in range(CAPACITY):
             assert np.array_equal(old[i], new[i]) == (i + 1 != layer), (i, layer)
-    assert (float(learned.gain) > 0) == (layer > 0)
+    assert (float(update.gain) > 0) == (layer > 0)
 
 
 @pytest.mark.parametrize("dim", [2, 5])
@@ -240,8 +324,9 @@ def test_inverse_stays_symmetric_to_the_last_bit(dim: int) -> None:
 def test_quadratic_forms_of_every_length(dim: int) -> None:
     """Fails if a row is left out, or counted twice, where the double sum is written out, grouped or looped over."""
     rng = np.random.default_rng(dim)
-    arms, root = rng.normal(size=(4, dim, 3)), rng.normal(size=(dim, dim, 3))
-    matrix = np.einsum("ikb,jkb->ijb", root, root)
-    expected = np.einsum("nib,ijb,njb->nb", arms, matrix, arms)
-    for found in (ridge.quadratic(arms, matrix), ridge.norm(arms, matrix) ** 2):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    arms, root = rng.normal(size=(4, dim)), rng.normal(size=(dim, dim))
+    expected = np.einsum("ni,ij,nj->n", arms, root @ root.T, arms)
+    for accelerator in (False, True):
+        with lowering.form_for(accelerator):
+            for found in (lowering.quadratic(arms, root @ root.T), lowering.norm(arms, root @ root.T) ** 2):
+                np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -1,6 +1,5 @@
 """What the theory says about LOSAN, LOFAV and the Thompson samplers, and what must not change their choices."""
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -11,9 +10,9 @@ import pytest
 from scipy import stats
 
 import jaxvar as jv
-from jaxvar import random
-from jaxvar.algorithms import fgts_va, lin_ts, lofav, posterior, weighted_lin_ts
-from jaxvar.pytrees import pytree
+from jaxvar import parameters, random
+from jaxvar.algorithms import fgts_va, posterior
+from jaxvar.parameters import pytree
 from tests.reference.lofav_numpy import run_lofav
 
 trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
@@ -81,7 +80,7 @@ def test_scale_of_the_rewards_does_not_matter(algorithm: Any) -> None:
     num_rounds, size = 400, 3.7
     arms, theta = unit_arms(6, 7, 3), unit_arms(7, 3)
     noise = two_point(8, num_rounds, 0.3)
-    scaled = dataclasses.replace(
+    scaled = parameters.replace(
         algorithm, noise_bound=size * algorithm.noise_bound, theta_bound=size * algorithm.theta_bound
     )
     one, other = (
@@ -127,7 +126,7 @@ class Inside:
         return jnp.asarray(True)
 
     def update(self, memory: jax.Array, event: Any, algorithm: Any, instance: Any) -> jax.Array:
-        beta, gamma = lofav.radii(algorithm, event.state)
+        beta, gamma = algorithm.radii(event.state)
         for regressions, radius in ((event.state.paired, beta), (event.state.plain, gamma)):
             gap, inverse = regressions.theta_hat - instance.theta_star[None], regressions.sigma_inv
             turned = jnp.stack([gap[:, 1], -gap[:, 0]], axis=1)  # a 2 x 2 matrix is its adjugate's inverse times det
@@ -194,7 +193,7 @@ def played(algorithm: Any, dim: int, num_rounds: int = 40) -> Any:
 
 
 def with_scale(algorithm: Any, c: float) -> Any:
-    return dataclasses.replace(algorithm, beta_scale=np.asarray(c))
+    return parameters.replace(algorithm, beta_scale=np.asarray(c))
 
 
 def test_multiplier_leaves_the_bias_alone() -> None:
@@ -208,19 +207,19 @@ def test_multiplier_leaves_the_bias_alone() -> None:
 
     layers = jv.lofav(2, 64, noise_bound=0.7, theta_bound=1.3)
     state = played(layers, 2)
-    squares = {c: np.stack(lofav.radii(with_scale(layers, c), state)) ** 2 for c in (0.0, 0.5, 1.0)}
+    squares = {c: np.stack(with_scale(layers, c).radii(state)) ** 2 for c in (0.0, 0.5, 1.0)}
     rho = 2.0 ** -np.arange(1, layers.num_layers + 1)
     np.testing.assert_allclose(squares[0.0], np.stack([(rho * 0.7) ** 2] * 2), rtol=1e-12)
     np.testing.assert_allclose(squares[0.5] - squares[0.0], (squares[1.0] - squares[0.0]) / 4, rtol=1e-10)
 
-    for module, algorithm, bias in (
-        (lin_ts, jv.lin_ts(2, 100, lam=0.3, theta_bound=1.3), 0.3**0.5 * 1.3),
-        (lin_ts, jv.lin_ts(2, scale="agrawal_goyal"), 0.0),
-        (lin_ts, jv.lin_ts(2, scale="bayes"), 0.0),
-        (weighted_lin_ts, jv.weighted_lin_ts(2, 100, theta_bound=1.3), 2**0.5),
+    for algorithm, bias in (
+        (jv.lin_ts(2, 100, lam=0.3, theta_bound=1.3), 0.3**0.5 * 1.3),
+        (jv.lin_ts(2, scale="agrawal_goyal"), 0.0),
+        (jv.lin_ts(2, scale="bayes"), 0.0),
+        (jv.weighted_lin_ts(2, 100, theta_bound=1.3), 2**0.5),
     ):
         state = played(algorithm, 2)
-        spread = {c: float(module.spread(with_scale(algorithm, c), state)) for c in (0.0, 0.5, 1.0)}
+        spread = {c: float(with_scale(algorithm, c).spread(state)) for c in (0.0, 0.5, 1.0)}
         np.testing.assert_allclose(spread[0.0], bias, rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(spread[0.5] - spread[0.0], (spread[1.0] - spread[0.0]) / 2, rtol=1e-12)
         assert spread[1.0] > 1.5 * spread[0.0]
@@ -339,7 +338,7 @@ def test_known_variance_is_used_when_it_is_told() -> None:
     )
     gains = [float(jnp.trace(s.posterior.regression.sigma_inv)) for s in (one, other)]
     assert gains[0] < gains[1]
-    bound = dataclasses.replace(weighted, variance_bound=np.asarray(9.0))
+    bound = parameters.replace(weighted, variance_bound=np.asarray(9.0))
     choice = bound.select(state, arms, KEY, jv.Side(jnp.ones(6)))
     blind = bound.update(state, choice, arms[0], jnp.asarray(1.0), jv.Side(jnp.asarray(0.01)))
     np.testing.assert_array_equal(blind.posterior.regression.sigma_inv, other.posterior.regression.sigma_inv)

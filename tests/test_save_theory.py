@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar.pytrees import pytree
+from jaxvar.parameters import pytree
 
 trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 run = functools.partial(jax.jit, static_argnames=("num_rounds", "records"))(jv.run)

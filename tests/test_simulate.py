@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import importlib
 import itertools
 import os
 import pathlib
@@ -15,11 +14,12 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
+from jaxvar import parameters
+from tests.programs import watched
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 KEY = jax.random.key(7)
 K = 120
-PROGRAM = importlib.import_module("jaxvar.simulate")._program
 
 
 def make(name, **kwargs):
@@ -165,6 +165,13 @@ def test_a_failing_neighbour_does_not_spread():
 
 # --- sweeps ---
 
+
+@pytest.fixture
+def watch():
+    with watched() as programs:
+        yield programs
+
+
 DELTAS, SCALES, STDS = (0.01, 0.2), (0.02, 0.05, 0.1, 0.5, 2.0), (0.1, 0.4)
 
 
@@ -182,12 +189,13 @@ def single(name, delta, scale):
     ("name", "fresh"),
     [("save", False), *(pytest.param(*case, marks=pytest.mark.slow) for case in (("ave_ucb", True), ("oful", False)))],
 )
-def test_a_sweep_is_one_program_and_equals_single_simulations(name, fresh):
+def test_a_sweep_is_one_program_and_equals_single_simulations(watch, name, fresh):
     # Twenty settings for the price of one compilation, and each is the simulation one would have run by hand.
-    before = PROGRAM._cache_size()
     options = {"num_seeds": 3, "chunk": 24}
+    simulate(single(name, DELTAS[0], SCALES[0]), world(fresh, STDS[0]), **options)  # the program without sweeps
+    before = watch.num_compiled()
     result = simulate(swept(name), jv.sweep(world(fresh), std=STDS), **options)
-    assert PROGRAM._cache_size() == before + 1
+    assert watch.num_compiled() == before + 1
     assert result.regret.shape == (10, 2, 3, 10)
     assert result.status.shape == (10, 2, 3)
     assert [dict(p) for p in result.points[0]] == [
@@ -202,26 +210,27 @@ def test_a_sweep_is_one_program_and_equals_single_simulations(name, fresh):
         swept(name, (0.03, 0.3), (0.1, 0.2, 0.3, 0.4, 0.6)), jv.sweep(world(fresh), std=(0.2, 0.3)), **options
     )
     assert not np.array_equal(other.regret, result.regret)
-    assert PROGRAM._cache_size() == before + 1
+    assert watch.num_compiled() == before + 1
 
     for (i, (delta, scale)), (j, std) in itertools.product(
         enumerate(itertools.product(DELTAS, SCALES)), enumerate(STDS)
     ):
         alone = simulate(single(name, delta, scale), world(fresh, std), **options)
         assert_same({n: x[i, j] for n, x in result.records.items()}, alone.records)
-    assert PROGRAM._cache_size() <= before + 2  # the program without sweeps, once
+    assert watch.num_compiled() == before + 1
 
 
-def test_new_numbers_and_equal_objects_compile_nothing():
+def test_new_numbers_and_equal_objects_compile_nothing(watch):
     # A loop over settings in Python costs no compilation after the first, a new key or seed none either.
     def play(delta, std, key, first_seed):
         simulate(make("oful", delta=delta), world(False, std), key=key, first_seed=first_seed, chunk=24)
 
     play(0.1, 0.2, KEY, 0)
-    before = PROGRAM._cache_size()
+    before = watch.num_compiled()
+    assert before > 0
     play(0.1, 0.2, KEY, 0)
     play(0.3, 0.4, jax.random.key(99), 17)
-    assert PROGRAM._cache_size() == before
+    assert watch.num_compiled() == before
 
 
 @pytest.mark.parametrize("side", ["algorithm", "environment"])
@@ -300,9 +309,9 @@ def test_vmap_over_keys(name, fresh):
 def test_vmap_over_a_leaf(name, fresh):
     # One number of the algorithm is mapped, the rest and the problem are not.
     algorithm, deltas = make(name), jnp.array([0.001, 0.1, 0.9])
-    out = jax.vmap(lambda d: run(dataclasses.replace(algorithm, delta=d), world(fresh), KEY))(deltas)
+    out = jax.vmap(lambda d: run(parameters.replace(algorithm, delta=d), world(fresh), KEY))(deltas)
     for i, delta in enumerate(deltas):
-        alone = run(dataclasses.replace(algorithm, delta=delta), world(fresh), KEY)
+        alone = run(parameters.replace(algorithm, delta=delta), world(fresh), KEY)
         assert_same({n: x[i] for n, x in out.records.items()}, alone.records)
 
 
@@ -312,7 +321,7 @@ def test_vmap_of_vmap(name, fresh):
     algorithm, deltas, keys = make(name), jnp.array([0.001, 0.5]), jax.random.split(KEY, 3)
 
     def play(delta, key):
-        return run(dataclasses.replace(algorithm, delta=delta), world(fresh), key)
+        return run(parameters.replace(algorithm, delta=delta), world(fresh), key)
 
     out = jax.vmap(jax.vmap(play, in_axes=(None, 0)), in_axes=(0, None))(deltas, keys)
     assert out.regret.shape == (2, 3, 10)
@@ -390,7 +399,7 @@ def test_readings_equal_the_trace(name, fresh):
     layers = getattr(algorithm, "capacity", None)
     if layers:  # a radius that is too small
         constants = dataclasses.replace(algorithm.constants, bias_coef=np.float64(0.1))
-        algorithm = dataclasses.replace(algorithm, constants=constants)
+        algorithm = parameters.replace(algorithm, constants=constants)
     recorders = (*RECORD, jv.record.layer_rounds(), jv.record.confidence())
     trace = jax.device_get(jax.jit(functools.partial(jv.trace, num_rounds=K))(algorithm, environment, KEY))
     gap = trace.mean.max(1) - trace.mean[np.arange(K), trace.action]

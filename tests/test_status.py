@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar.algorithms import layered
+from jaxvar import ridge
 
 KEY = jax.random.key(1)
 BAD_ROUND, BAD_SEED, NUM_ROUNDS = 17, 2, 24
@@ -100,16 +100,16 @@ def test_infinity_is_reported_like_nan():
 
 @pytest.mark.parametrize("fresh", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_capacity(monkeypatch, fresh):
-    """Too few stored layers: run says so, simulate stores more, and says so too where it cannot."""
+    """Too few stored layers: run says so where it is compiled, simulate stores more, and says so where it cannot."""
     algorithm = jv.save(2, 400, capacity=1, constants=jv.constants.practical())
     environment = jv.linear_bandit(2, 3, noise=jv.noise.two_point(0.1), fresh=fresh)
-    run = jv.run(algorithm, environment, KEY, num_rounds=120, records=1)
+    run = jax.jit(lambda a, e: jv.run(a, e, KEY, num_rounds=120, records=1))(algorithm, environment)
     assert int(run.status) == jv.status.CAPACITY and 1 < int(run.status_round) <= 120
     setting = {"key": KEY, "num_rounds": 120, "num_seeds": 2, "records": 1}
     result = jv.simulate(algorithm, environment, **setting)
     result.raise_if_failed()
     assert result.capacity == 5 and not result.status.any()
-    monkeypatch.setattr(layered, "MAX_LAYERS", 1)
+    monkeypatch.setattr(ridge, "MAX_LAYERS", 1)
     stuck = jv.simulate(algorithm, environment, **setting)
     assert stuck.capacity == 1 and np.all(stuck.status == jv.status.CAPACITY)
     assert stuck.status_round[0] == int(run.status_round)
@@ -129,7 +129,7 @@ def test_failures_of_a_sweep_name_the_setting():
 
 def test_a_long_list_of_failures_is_cut():
     """Ten lines say enough."""
-    sim = importlib.import_module("jaxvar.result")
+    sim = importlib.import_module("jaxvar.simulate")
     ones = np.ones(25, np.int32)
     result = sim.SimulationResult(np.arange(1), {}, ones, ones, np.arange(25), (), 25, None)
     with pytest.raises(jv.SimulationError, match="25 of 25") as error:

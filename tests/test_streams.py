@@ -16,7 +16,7 @@ import pytest
 import scipy.stats
 
 import jaxvar as jv
-from jaxvar import random, seeds
+from jaxvar import game, random
 from jaxvar.environments.linear_bandit import ARMS, draw_arms
 
 Z, P = 5.5, 4e-8
@@ -33,7 +33,7 @@ def round_keys(num_seeds, num_rounds):
     no_problem = types.SimpleNamespace(init=lambda key: None)
 
     def one(seed, round):
-        _, streams = seeds.instance_and_streams(no_problem, random.key_words(ROOT_KEY), seed)
+        _, streams = game.draw_instance(no_problem, random.key_words(ROOT_KEY), seed)
         folded = [random.fold_in(jax.random.wrap_key_data(s, impl="threefry2x32"), round) for s in streams]
         return jnp.stack([jax.random.key_data(k) for k in folded])
 
@@ -50,10 +50,17 @@ def keys(many):
 @functools.cache
 def words(many):
     """The words of :data:`ROWS`, ``[rows, seeds, rounds]``."""
-    contexts, noise, algorithm = keys(many)
+    return np.asarray(_words(keys(many)))
+
+
+@jax.jit
+@functools.partial(jax.vmap, in_axes=-1, out_axes=-1)
+@functools.partial(jax.vmap, in_axes=-1, out_axes=-1)
+def _words(keys):
+    contexts, noise, algorithm = keys
     drawn = [random.bits(contexts, (3,)), random.bits(contexts, (), stream=1)[None]]
     drawn += [random.bits(noise, ())[None], random.bits(algorithm, ())[None]]
-    return np.asarray(jnp.concatenate(drawn))
+    return jnp.concatenate(drawn)
 
 
 def along(many):
@@ -112,11 +119,12 @@ def test_simulations_draw_from_these_keys():
         for k in range(6):
             arms = draw_arms(contexts[:, k], 4, 3, "sphere", jnp.float64)
             np.testing.assert_allclose(trace.arms[k], arms, atol=1e-15)
-            side = jnp.zeros(4)
+            side = jv.Side(jnp.zeros(4))
             key = jax.random.wrap_key_data(algorithm[:, k], impl="threefry2x32")
             assert trace.action[k] == jv.uniform().select((), trace.arms[k], key, side).action
         means = trace.mean[np.arange(6), trace.action]
-        drawn = environment.noise.draw(random.bits(noise, ()), jnp.full(6, 0.2), means)
+        word = jnp.stack([random.bits(noise[:, k], ()) for k in range(6)])
+        drawn = jax.vmap(environment.noise.draw)(word, jnp.full(6, 0.2), means)
         np.testing.assert_allclose(trace.reward - means, drawn, atol=1e-15)
 
 
@@ -183,7 +191,7 @@ def test_numbers_are_uncorrelated(draw, dtype):
 @functools.partial(jax.jit, static_argnums=(1, 2))
 def arms_of(words, kind, dtype):
     """Three arms in three dimensions for each key of ``words [2, n]``: ``[3, 3, n]``."""
-    return draw_arms(words, 3, 3, kind, dtype)
+    return jax.vmap(lambda w: draw_arms(w, 3, 3, kind, dtype), in_axes=-1, out_axes=-1)(words)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float64", "float32"])
@@ -241,7 +249,7 @@ def test_noise_over_seeds_and_rounds(family, dtype):
     for many in SHAPES:
         word = jnp.asarray(along(many))
         level = jnp.full(word.shape[1:], 0.5, dtype)
-        drawn = np.asarray(noise.draw(word[4], level, level), np.float64)
+        drawn = np.asarray(jax.vmap(jax.vmap(noise.draw))(word[4], level, level), np.float64)
         variance = float(noise.variance(jnp.full(1, 0.5, dtype), jnp.zeros(1, dtype))[0])
         for power, moment in ((1, 0), (2, variance), (3, 0), (4, fourth / 16)):
             assert_mean(drawn**power, moment, 4 * np.finfo(dtype).eps)

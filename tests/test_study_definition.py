@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 import jaxvar as jv
-from jaxvar import random, runner
+from jaxvar import engine, game, random
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.study import names, support
 from jaxvar.study.building import build
@@ -666,12 +666,9 @@ def _traces(algorithm, environment, recorders):
     made = tuple(names.RECORDERS[name].call() for name in recorders)
 
     def play(words, seed):
-        fixed, carry = runner.begin(algorithm, environment, words, seed, made)
-
-        def each(function, *carried, shared=()):
-            return function(algorithm, environment, fixed, *carried, *shared)
-
-        return runner.read(made, runner.advance(each, environment, made, carry, jax.numpy.int32(1))[0])
+        rules = engine.game_of(environment)
+        fixed, carry = rules.begin(algorithm, environment, words, seed, made)
+        return game.read(made, rules.step(algorithm, environment, made, fixed, carry, jax.numpy.int32(1))[0])
 
     try:
         jax.eval_shape(play, random.key_words(jax.random.key(0)), jax.numpy.int32(0))

@@ -64,7 +64,7 @@ def compilations():
 def interrupt_after(monkeypatch, num):
     """Let a run be stopped after ``num`` calls of a program, by a real signal."""
     calls = []
-    program = run.Program.play
+    program = run.Program.advance
 
     def spy(self, *args):
         calls.append(args)
@@ -72,14 +72,14 @@ def interrupt_after(monkeypatch, num):
             signal.raise_signal(signal.SIGINT)
         return program(self, *args)
 
-    monkeypatch.setattr(run.Program, "play", spy)
+    monkeypatch.setattr(run.Program, "advance", spy)
 
 
 def rounds_played(monkeypatch):
     """A list that gets the first round and the number of rounds of every call of a program."""
     played = []
-    program = run.Program.play
-    monkeypatch.setattr(run.Program, "play", lambda self, *args: played.append(args[2:]) or program(self, *args))
+    program = run.Program.advance
+    monkeypatch.setattr(run.Program, "advance", lambda self, *args: played.append(args[2:]) or program(self, *args))
     return played
 
 

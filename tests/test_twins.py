@@ -73,7 +73,7 @@ def draw(case: Case, seed: int) -> Problem:
 
 def uniforms(key: jax.Array, seed: int, num_rounds: int) -> np.ndarray:
     """The number with which the runner's algorithm stream breaks ties in each round."""
-    stream = jax.random.fold_in(jax.random.fold_in(key, seed), jv.runner.STREAMS.index("algorithm"))
+    stream = jax.random.fold_in(jax.random.fold_in(key, seed), jv.game.STREAMS.index("algorithm"))
     keys = jax.vmap(lambda k: jax.random.fold_in(stream, k))(jnp.arange(1, num_rounds + 1))
     return np.asarray(
         jax.vmap(lambda k: jv.random.uniform(jv.random.bits(jv.random.key_words(k), ()), jnp.float32))(keys)
@@ -149,7 +149,7 @@ def assert_layers(case: Case, ours: Any, twin: Any) -> None:
 
 
 def assert_oful(ours: Any, twin: Any) -> None:
-    last = jax.tree.map(lambda v: np.asarray(v[-1]), ours.state)
+    last = jax.tree.map(lambda v: np.asarray(v[-1]), ours.state.regression)
     np.testing.assert_allclose(last.theta_hat, twin.theta[0], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(last.sigma_inv, np.linalg.inv(twin.Sigma[0]), rtol=1e-8, atol=1e-11)
 

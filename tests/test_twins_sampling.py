@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar.algorithms import fgts_va, lin_ts, lofav, posterior, weighted_lin_ts
+from jaxvar import parameters
+from jaxvar.algorithms import fgts_va, lin_ts, posterior
 from tests.reference.fgts_va_numpy import propose, run_fgts_va
 from tests.reference.lin_ts_numpy import run_lin_ts
 from tests.reference.lin_vdts_numpy import run_lin_vdts
@@ -65,7 +66,7 @@ def draw(case: Case, seed: int) -> Problem:
 
 def drawn(key: jax.Array, num_rounds: int, stream: int, shape: tuple[int, ...], kind: str) -> np.ndarray:
     """What the algorithm draws in each round, ``[K, *shape]``, from the simulator's own keys."""
-    branch = jax.random.fold_in(jax.random.fold_in(key, SEED), jv.runner.STREAMS.index("algorithm"))
+    branch = jax.random.fold_in(jax.random.fold_in(key, SEED), jv.game.STREAMS.index("algorithm"))
     keys = jax.vmap(lambda k: jax.random.fold_in(branch, k))(jnp.arange(1, num_rounds + 1))
     dtype = jnp.float32 if stream == 0 else jnp.float64
     convert = {"uniform": jv.random.uniform, "normal": jv.random.normal}[kind]
@@ -174,17 +175,17 @@ def assert_lofav(algorithm: Any, ours: Any, twin: Any, common: int) -> None:
     close(ours.state.paired.theta_hat, twin.thbar, common)
     close(ours.state.beta_hat, twin.beta, common)
     close(ours.state.beta_max, twin.beta_max, common)
-    literal = dataclasses.replace(algorithm, beta_scale=np.asarray(1.0))
-    beta, gamma = jax.vmap(lambda state: lofav.radii(literal, state))(ours.state)
+    literal = parameters.replace(algorithm, beta_scale=np.asarray(1.0))
+    beta, gamma = jax.vmap(lambda state: literal.radii(state))(ours.state)
     close(beta**2 / 2, twin.beta, common)
     close(gamma**2 / 2, twin.gamma, common)
 
 
-def assert_spread(module: Any, algorithm: Any, ours: Any, twin: Any, common: int) -> None:
+def assert_spread(algorithm: Any, ours: Any, twin: Any, common: int) -> None:
     """The state after round k gives the spread of round k + 1, the first state that of round 1."""
-    spread = jax.vmap(lambda state: module.spread(algorithm, state))(ours.state)
+    spread = jax.vmap(algorithm.spread)(ours.state)
     close(np.asarray(spread)[:-1], twin.spread[1:], common - 1)
-    close(np.asarray(module.spread(algorithm, algorithm.init()))[None], twin.spread, 1)
+    close(np.asarray(algorithm.spread(algorithm.init()))[None], twin.spread, 1)
 
 
 def assert_lin_vdts(ours: Any, twin: Any, common: int) -> None:
@@ -214,8 +215,7 @@ def check(case: Case, seed: int) -> int:
     if case.algorithm == "fgts_va":
         np.testing.assert_array_equal(ours.state.num_refused[:common], np.cumsum(twin.refused)[:common])
     elif case.algorithm in ("lin_ts", "weighted_lin_ts"):
-        module = {"lin_ts": lin_ts, "weighted_lin_ts": weighted_lin_ts}[case.algorithm]
-        assert_spread(module, algorithm, ours, twin, common)
+        assert_spread(algorithm, ours, twin, common)
     return common
 
 
@@ -281,7 +281,7 @@ def test_feel_good_draws_are_the_twins() -> None:
     z = drawn(key, num, posterior.NORMALS, (proposals, 2), "normal")
     u = drawn(key, num, posterior.PROPOSED, (proposals,), "uniform")
     v = drawn(key, num, posterior.ACCEPTED, (proposals,), "uniform")
-    branch = jax.random.fold_in(jax.random.fold_in(key, SEED), jv.runner.STREAMS.index("algorithm"))
+    branch = jax.random.fold_in(jax.random.fold_in(key, SEED), jv.game.STREAMS.index("algorithm"))
     words = jax.vmap(lambda k: jv.random.key_words(jax.random.fold_in(branch, k)))(jnp.arange(1, num + 1))
     draw_one = jax.vmap(lambda w: fgts_va.draw(known, jnp.asarray(tilt), jnp.asarray(arms), w, proposals))
     theta, refused = jax.jit(draw_one)(words)

@@ -248,7 +248,8 @@ def test_one_informative_step_is_a_bandit() -> None:
     bandit = jv.ave_ucb(4, 4 * 2, cap=1.0, **shared)
     assert episodic.num_layers == bandit.num_layers == 5
     play = jax.jit(lambda: jv.trace(episodic, environment, KEY, num_episodes=num_episodes))
-    t = jax.tree.map(np.asarray, play())
+    with pytest.warns(UserWarning, match="built for num_episodes=4 and plays 400"):  # on purpose: L is small
+        t = jax.tree.map(np.asarray, play())
     assert t.status == 0
     np.testing.assert_array_equal(t.value[:, 1], np.tile([0, 0, 0.5], (num_episodes, 1)))
     arms = bound * 0.5 * t.instance.phi[0, :, 2]  # B phi_V(x_1, a) with V = (0, 0, 1/2), since lambda = 1 / B^2
@@ -284,7 +285,9 @@ def test_uniform_play_loses_what_the_average_action_does() -> None:
     assert abs(regret.mean() - expected) < 5 * error
 
 
-@pytest.mark.parametrize("make", [lambda x: ave(2, preset("paper"), delta=x), lambda x: jv.ucrl_vtr(D, beta_scale=x)])
+@pytest.mark.parametrize(
+    "make", [lambda x: ave(2, preset("paper"), K, delta=x), lambda x: jv.ucrl_vtr(D, beta_scale=x)]
+)
 def test_numbers_of_an_algorithm_can_be_mapped_over(make: Any) -> None:
     """Fails if a caller's vmap over a number of the algorithm meets a table that all of them share."""
     world = worlds()["riverswim"]  # made outside of the trace, whichever test comes first

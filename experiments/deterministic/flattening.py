@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from jaxvar.constants import RadiusConstants
-from jaxvar.radius import radius
+from jaxvar.ridge import radius
 
 DELTA, NOISE_BOUND = 0.01, 1.0
 DEEPEST = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from jaxvar.constants import RadiusConstants
-from jaxvar.radius import radius
+from jaxvar.ridge import radius
 
 VARIANCE = 2 / 9  # of a reward of size 1 that is paid with probability 1/3
 MOST_LAYERS = 30

@@ -15,7 +15,7 @@ import numpy as np
 import jaxvar as jv
 from experiments.published import _setting
 from jaxvar.algorithms import ellipsoid
-from jaxvar.pytrees import leaf, pytree, static
+from jaxvar.parameters import factory, flag, pytree
 
 DIM, NUM_ARMS, NOISE_BOUND, MOST_NOISE = 20, 20, 0.5, 0.05
 
@@ -31,18 +31,13 @@ class PublishedOful(ellipsoid.KnownVarianceEllipsoid):
         L = sqrt(log(1 + t A^2 / ((R + 1)^2 lam)))
     """
 
-    noise_bound: Any  # R
-    weighted: bool = static()
-
-    def ridge(self) -> Any:
-        """``lam``."""
-        return self.lam
+    weighted: bool = flag(default=True, doc="by 1 / sigma; else every observation counts once.")
 
     def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
         """``1 / sigma``, or 1."""
         return 1 / jnp.sqrt(self.told(noise_var)) if self.weighted else jnp.ones_like(width)
 
-    def radius(self, state: ellipsoid.EllipsoidState) -> jax.Array:
+    def radius_of(self, state: ellipsoid.EllipsoidState) -> jax.Array:
         """In round t, counted from 1; arms have norm at most A = 1."""
         t = (state.round + 1).astype(self.dtype)
         log = jnp.log(4 * t**2 / self.delta)
@@ -53,14 +48,8 @@ class PublishedOful(ellipsoid.KnownVarianceEllipsoid):
 
 def published(scale: float, weighted: bool) -> PublishedOful:
     """With the multiplier C = ``scale``; lam = B = 1, delta = 0.1, ties to the lowest index."""
-    return PublishedOful(
-        **ellipsoid.parameters(DIM, 0.1, 1.0, scale, None, "lowest", None),
-        lam=leaf(1.0),
-        variance_scale=leaf(1.0),
-        variance_bound=None,
-        noise_bound=leaf(NOISE_BOUND),
-        weighted=weighted,
-    )
+    options: dict[str, Any] = {"delta": 0.1, "beta_scale": scale, "noise_bound": NOISE_BOUND, "ties": "lowest"}
+    return factory(PublishedOful)(DIM, weighted=weighted, **options)
 
 
 def algorithms(num_rounds: int) -> dict[str, Any]:

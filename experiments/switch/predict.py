@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 from jaxvar.constants import RadiusConstants
-from jaxvar.radius import radius
+from jaxvar.ridge import radius
 
 GAP = 1.0  # a gap between unit arms that is neither small nor large
 MOST_LAYERS = 40

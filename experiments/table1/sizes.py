@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from jaxvar import constants
-from jaxvar.radius import radius
+from jaxvar.ridge import radius
 from jaxvar.tables import Column, Table
 
 DELTA = 0.01

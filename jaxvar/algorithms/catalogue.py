@@ -1,61 +1,31 @@
-"""All algorithms for which something is claimed, in the order in which ``jaxvar list`` shows them."""
+"""All algorithms for which something is claimed, found by looking: a file with a ``CLAIM`` in this folder is one.
+
+``jaxvar`` exports their factories, ``jaxvar list`` prints their claims, and tests and benchmarks go over them.
+"""
 
 from __future__ import annotations
 
-from jaxvar.algorithms import (
-    ave_ucb,
-    confidence_ball,
-    cw_oful,
-    fgts_va,
-    hf_ucrl_vtr_plus,
-    lin_ts,
-    lin_vdts,
-    lofav,
-    losan,
-    oful,
-    save,
-    sup_lin_ucb,
-    ucrl_ave,
-    ucrl_vtr,
-    ucrl_vtr_plus,
-    ucrl_wvtr,
-    var_lin,
-    var_lin2,
-    voful,
-    voful2,
-    weighted_lin_ts,
-    weighted_oful,
-    weighted_oful_plus,
-)
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+from jaxvar import algorithms
 from jaxvar.claims import Claim
 
-_MODULES = (
-    # Table 1, in its order
-    confidence_ball,
-    oful,
-    weighted_oful,
-    weighted_oful_plus,
-    voful,
-    voful2,
-    save,
-    # bandits that are not in it
-    sup_lin_ucb,
-    ave_ucb,
-    cw_oful,
-    losan,
-    lofav,
-    lin_ts,
-    weighted_lin_ts,
-    lin_vdts,
-    fgts_va,
-    # Table 2, in its order
-    ucrl_vtr,
-    ucrl_vtr_plus,
-    var_lin,
-    var_lin2,
-    hf_ucrl_vtr_plus,
-    ucrl_ave,
-    # episodes, not in it
-    ucrl_wvtr,
-)
-CLAIMS: tuple[Claim, ...] = tuple(module.CLAIM for module in _MODULES)
+
+def _found() -> dict[Claim, Callable[..., Any]]:
+    """Each claim with its factory: the rows of the paper's tables in their order, then the others by name."""
+    found = {}
+    for info in pkgutil.iter_modules(algorithms.__path__):
+        module = importlib.import_module(f"{algorithms.__name__}.{info.name}")
+        claim = getattr(module, "CLAIM", None)
+        if claim is not None:
+            found[claim] = getattr(module, claim.factory)
+    order = sorted(found, key=lambda claim: (claim.setting, claim.table or 9, claim.row, claim.name))
+    return {claim: found[claim] for claim in order}
+
+
+_FOUND = _found()
+CLAIMS: tuple[Claim, ...] = tuple(_FOUND)
+FACTORIES: dict[str, Callable[..., Any]] = {claim.factory: make for claim, make in _FOUND.items()}

@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxvar.algorithms import ellipsoid
-from jaxvar.algorithms.ellipsoid import number
 from jaxvar.claims import Claim
-from jaxvar.pytrees import pytree
+from jaxvar.parameters import factory, number, pytree
 
 CLAIM = Claim(
     name="ConfidenceBall_2",
@@ -23,43 +22,12 @@ CLAIM = Claim(
     efficient=True,
     constants="read",
     table=1,
+    row=1,
 )
 
 
 @pytree
 class ConfidenceBall(ellipsoid.Ellipsoid):
-    """ConfidenceBall_2; built by :func:`confidence_ball`."""
-
-    noise_bound: Any  # R
-
-    def ridge(self) -> Any:
-        """``A_1 = lam I``."""
-        return self.lam
-
-    def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
-        """Every observation counts once."""
-        return jnp.ones_like(width)
-
-    def radius(self, state: ellipsoid.EllipsoidState) -> jax.Array:
-        """``c max(R, B) sqrt(beta_t)``: the paper's ``beta_t`` is a squared radius."""
-        log_t = jnp.log((state.round + 1).astype(self.dtype))
-        log1 = 2 * log_t - jnp.log(self.delta)  # log(t^2 / delta)
-        squared = jnp.maximum(128 * self.dim * log_t * log1, (8 / 3 * log1) ** 2)
-        return self.beta_scale * jnp.maximum(self.noise_bound, self.theta_bound) * jnp.sqrt(squared)
-
-
-def confidence_ball(
-    dim: int,
-    *,
-    noise_bound: Any = 1.0,
-    delta: Any = 0.01,
-    lam: Any = 1.0,
-    theta_bound: Any = 1.0,
-    beta_scale: Any = 1.0,
-    fixed_radius: Any = None,
-    ties: str = "random",
-    tie_tolerance: Any = None,
-) -> ConfidenceBall:
     r"""ConfidenceBall_2: pull :math:`\arg\max_a \langle a, \hat\theta_t\rangle + u\sqrt{\beta_t}\,\|a\|_{A_t^{-1}}`.
 
     .. math::
@@ -67,20 +35,6 @@ def confidence_ball(
         A_t = \lambda I + \sum_{s<t} a_s a_s^\top, \qquad u = c\max\{R, B\}
 
     The paper has u = 1: arms of norm at most 1, and noise and theta* of size at most 1. The noise variance is not used.
-
-    Args:
-      dim: d, the length of an arm.
-      noise_bound: R, with \|noise\| <= R.
-      delta: failure probability.
-      lam: the ridge; 1 is the theorem.
-      theta_bound: B, a bound on the norm of theta*.
-      beta_scale: c, a multiplier of the radius, which has no separate part for the bias; 1 is the theorem.
-      fixed_radius: a constant that replaces the whole radius.
-      ties: ``random`` or ``lowest`` index, among arms within ``tie_tolerance`` of the best.
-      tie_tolerance: relative, 1e-9 in float64 and 1e-5 in float32 if not given.
-
-    Returns:
-      The algorithm, a pytree.
 
     References:
       Dani, Hayes, Kakade (2008), Stochastic linear optimization under bandit feedback, Algorithm 3.1 and Theorem 2.
@@ -94,8 +48,24 @@ def confidence_ball(
         [-1, 1] give only 2: R says which it is, and rewards are measured in units of max(R, B).
       - The regret theorem's last factor is log(T + 1); log T, as printed, fails at T = 1.
     """
-    return ConfidenceBall(
-        **ellipsoid.parameters(dim, delta, theta_bound, beta_scale, fixed_radius, ties, tie_tolerance),
-        lam=number("lam", lam),
-        noise_bound=number("noise_bound", noise_bound),
+
+    lam: Any = number(above=0, default=1.0, doc="the ridge; 1 is the theorem.")
+    beta_scale: Any = number(
+        at_least=0,
+        default=1.0,
+        doc="c, a multiplier of the radius, which has no separate part for the bias; 1 is the theorem.",
     )
+
+    def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
+        """Count every observation once."""
+        return jnp.ones_like(width)
+
+    def radius_of(self, state: ellipsoid.EllipsoidState) -> jax.Array:
+        """Return ``c max(R, B) sqrt(beta_t)``, []: the paper's ``beta_t`` is a squared radius."""
+        log_t = jnp.log((state.round + 1).astype(self.dtype))
+        log1 = 2 * log_t - jnp.log(self.delta)  # log(t^2 / delta)
+        squared = jnp.maximum(128 * self.dim * log_t * log1, (8 / 3 * log1) ** 2)
+        return self.beta_scale * jnp.maximum(self.noise_bound, self.theta_bound) * jnp.sqrt(squared)
+
+
+confidence_ball = factory(ConfidenceBall)

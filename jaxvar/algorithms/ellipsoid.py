@@ -12,20 +12,17 @@ A weighted observation ``(x, y)`` is a plain one of ``(w x, w y)``: :func:`jaxva
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, NamedTuple, Self
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from jaxvar import checks, random, ridge, status
+from jaxvar import parameters, random, ridge, status
 from jaxvar import ties as tie_rules
-from jaxvar.algorithms import arm_view
-from jaxvar.algorithms.arm_view import ArmView
 from jaxvar.algorithms.interface import Choice, Confidence, Side
-from jaxvar.batching import seeds_last
-from jaxvar.pytrees import float_dtype, leaf, pytree, static
+from jaxvar.lowering import take, transform
+from jaxvar.parameters import count, number, pytree
 
 RADII = ("determinant", "data_free")
 
@@ -37,34 +34,44 @@ class EllipsoidState(NamedTuple):
     largest_weight: jax.Array  # []   the largest w so far; 0 before the first observation
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
-    view: ArmView | None  # only for fixed arms
+    stats: ridge.ArmStats | None  # only for fixed arms
 
 
 @pytree
 class Ellipsoid:
-    """Base of the algorithms with one ellipsoid; each gives ``ridge``, ``weight`` and ``radius``."""
+    """Base of the algorithms with one ellipsoid; each gives ``weight`` and ``radius_of``."""
 
-    delta: Any
-    lam: Any  # the ridge, or None where the theorem's follows from other numbers
-    theta_bound: Any  # B
-    beta_scale: Any  # c, a multiplier of the stochastic part of the radius
-    fixed_radius: Any  # replaces the whole radius, or None
-    tie_tolerance: Any
-    dim: int = static()
-    ties: str = static()
+    dim: int = count(kw_only=False, doc="d, the length of an arm.")
+    noise_bound: Any = number(above=0, squared=True, default=1.0, doc=r"R, with \|noise\| <= R.")
+    delta: Any = number(above=0, below=1, default=0.01, doc="failure probability.")
+    lam: Any = number(above=0, default=1.0, doc="the ridge.")
+    theta_bound: Any = number(above=0, squared=True, default=1.0, doc="B, a bound on the norm of theta*.")
+    beta_scale: Any = number(
+        at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius; 1 is the theorem."
+    )
+    fixed_radius: Any = number(at_least=0, default=None, doc="a constant that replaces the whole radius.")
+    ties: str = tie_rules.rule()
+    tie_tolerance: Any = tie_rules.tolerance()
     fixed_arms: Any = None  # [num_arms, dim] where the decision set never changes
 
-    def ridge(self) -> Any:
-        """``lam``."""
-        raise NotImplementedError
-
     def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
-        """``w`` of an observation of an arm of ``width`` (before learning), told the noise variance; all ``[]``."""
+        """Return ``w`` of an observation of an arm of ``width`` (before learning), told the noise variance; all []."""
         raise NotImplementedError
 
-    def radius(self, state: EllipsoidState) -> jax.Array:
-        """``beta`` for the next round, ``[]``."""
+    def radius_of(self, state: EllipsoidState) -> jax.Array:
+        """Return the theorem's ``beta`` for the next round, []."""
         raise NotImplementedError
+
+    def beta(self, state: EllipsoidState) -> jax.Array:
+        """Return ``beta`` for the next round, []."""
+        return self.radius_of(state) if self.fixed_radius is None else jnp.asarray(self.fixed_radius)
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Assumptions that the radius does not rest on: those on arms, or all where it is given."""
+        if self.fixed_radius is not None:
+            return ("noise_bound", "norm_bound", "num_rounds")
+        return ("norm_bound",) if getattr(self, "radius", None) == "determinant" else ()
 
     @property
     def dtype(self) -> Any:
@@ -72,15 +79,10 @@ class Ellipsoid:
         return jnp.result_type(self.delta)
 
     def init(self) -> EllipsoidState:
-        """An empty regression."""
-        regression = ridge.init_ridge(self.dim, self.ridge(), self.dtype)
-        return EllipsoidState(
-            regression=regression,
-            largest_weight=jnp.zeros((), self.dtype),
-            round=jnp.int32(0),
-            status=jnp.int32(0),
-            view=None if self.fixed_arms is None else arm_view.view(regression, None, self.fixed_arms),
-        )
+        """Return an empty regression."""
+        regression = ridge.init_ridge(self.dim, self.lam, self.dtype)
+        stats = None if self.fixed_arms is None else ridge.arm_stats(regression, jnp.asarray(self.fixed_arms))
+        return EllipsoidState(regression, jnp.zeros((), self.dtype), jnp.int32(0), jnp.int32(0), stats)
 
     def select(self, state: EllipsoidState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound.
@@ -88,117 +90,69 @@ class Ellipsoid:
         The variances in ``side`` do not enter the choice; they give the weight that is recorded with it.
         """
         chex.assert_shape(arms, (None, self.dim))
-        return _select(self, state, arms, side.noise_var, random.key_words(key))
+        width2, pred = ridge.arm_stats(state.regression, arms) if state.stats is None else state.stats
+        width = jnp.sqrt(width2)
+        upper = pred + self.beta(state) * width
+        candidates = tie_rules.best(upper, jnp.ones(upper.shape, bool), self.tie_tolerance, self.theta_bound)
+        action = tie_rules.pick(candidates, random.key_words(key), self.ties)
+        weight = self.weight(take(width, action), take(side.noise_var, action))
+        return Choice(action, jnp.ones_like(action), weight, lost(upper))
 
     def update(
         self, state: EllipsoidState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side
     ) -> EllipsoidState:
-        """One step of ridge regression, with the weight that follows from what ``side`` tells after the pull."""
+        """Learn by one step of ridge regression, with the weight that follows from what ``side`` tells."""
         chex.assert_shape(x, (self.dim,))
-        return _update(self, state, choice, x, reward, side.noise_var)
+        width2 = jnp.sum(transform(state.regression.sigma_inv, x) * x, axis=0)
+        weight = self.weight(jnp.sqrt(jnp.maximum(width2, 0)), side.noise_var)
+        regression, update = ridge.regress(state.regression, weight * x, weight * reward, self.lam)
+        stats = state.stats
+        return EllipsoidState(
+            regression=regression,
+            largest_weight=jnp.maximum(state.largest_weight, weight),
+            round=state.round + 1,
+            status=state.status | choice.status | ridge.failure(update),
+            stats=None if stats is None else ridge.follow(stats, update, jnp.asarray(self.fixed_arms)),
+        )
 
     def confidence(self, state: EllipsoidState) -> Confidence:
-        """The one ellipsoid, as a layer."""
-        return Confidence(state.regression.loss[None], jnp.asarray(self.ridge())[None], _beta(self, state)[None])
+        """Return the one ellipsoid, as a layer."""
+        return Confidence(state.regression.loss[None], jnp.asarray(self.lam)[None], self.beta(state)[None])
 
     def with_fixed_arms(self, arms: jax.Array) -> Self:
-        """The same algorithm for arms ``[num_arms, dim]`` that never change: O(N d) a round, the same choices."""
+        """Return the algorithm for arms ``[num_arms, dim]`` that never change: O(N d) a round, the same choices."""
         chex.assert_shape(arms, (None, self.dim))
-        return dataclasses.replace(self, fixed_arms=arms)
+        return parameters.replace(self, fixed_arms=arms)
+
+    def self_normalised_radius(self, form: str, state: EllipsoidState, norm_bound: Any) -> jax.Array:
+        """Return ``c R s + sqrt(lam) B`` for weights of at most 1 (Abbasi-Yadkori et al. 2011, Theorems 1 and 2), [].
+
+        s is ``sqrt(2 log(1/delta) + log det Sigma - d log lam)``, or ``sqrt(d log((1 + t A^2 / lam) / delta))``, which
+        does not look at the arms pulled.
+        """
+        if form == "determinant":
+            growth = 2 * jnp.log(1 / self.delta) + state.regression.log_det
+        else:
+            rounds = state.round.astype(self.dtype)
+            growth = self.dim * jnp.log((1 + rounds * norm_bound**2 / self.lam) / self.delta)
+        return self.beta_scale * self.noise_bound * jnp.sqrt(growth) + jnp.sqrt(self.lam) * self.theta_bound
 
 
 @pytree
 class KnownVarianceEllipsoid(Ellipsoid):
     """An ellipsoid algorithm that is told the noise variance of each pulled arm, with its reward."""
 
-    variance_scale: Any  # multiplies what it is told
-    variance_bound: Any  # what it is told in place of the variance, or None
+    norm_bound: Any = number(above=0, squared=True, default=1.0, doc="A, a bound on the norm of an arm.")
+    variance_scale: Any = number(
+        above=0, default=1.0, doc="multiplies the variance that is told; above 1, an over-estimate."
+    )
+    variance_bound: Any = number(at_least=0, default=None, doc="a constant told in place of the variance, if given.")
 
     def told(self, noise_var: jax.Array) -> jax.Array:
-        """``sigma_k^2`` as the algorithm hears of it."""
+        """Return ``sigma_k^2`` as the algorithm hears of it."""
         return self.variance_scale * (noise_var if self.variance_bound is None else self.variance_bound)
 
 
-def parameters(
-    dim: Any, delta: Any, theta_bound: Any, beta_scale: Any, fixed_radius: Any, ties: Any, tie_tolerance: Any
-) -> dict[str, Any]:
-    """The fields of :class:`Ellipsoid` but ``lam`` from a factory's arguments, checked."""
-    if tie_tolerance is None:
-        tie_tolerance = tie_rules.default_tolerance(float_dtype())
-    return {
-        "delta": number("delta", delta),
-        "theta_bound": number("theta_bound", theta_bound),
-        "beta_scale": number("beta_scale", beta_scale),
-        "fixed_radius": optional("fixed_radius", fixed_radius),
-        "tie_tolerance": number("tie_tolerance", tie_tolerance),
-        "dim": checks.count("dim", dim),
-        "ties": checks.choice("ties", ties, tie_rules.RULES),
-    }
-
-
-def number(name: str, value: Any) -> Any:
-    """A checked leaf."""
-    return leaf(checks.parameter(name, value))
-
-
-def optional(name: str, value: Any) -> Any:
-    """A checked leaf, or None."""
-    return None if value is None else number(name, value)
-
-
-def learn(
-    regression: ridge.Ridge, view: ArmView | None, arms: Any, x: jax.Array, reward: jax.Array, weight: jax.Array
-) -> tuple[ridge.Ridge, ArmView | None, jax.Array]:
-    """One observation of weight ``w []``; a weight of zero changes nothing.
-
-    Returns:
-      The regression, the view of the fixed ``arms`` where there is one, and status bits.
-    """
-    after, view, seen = arm_view.learn(regression, view, weight[None] * x, weight * reward, arms)
-    return after, view, arm_view.failure(seen)
-
-
-def self_normalised_radius(form: str, state: EllipsoidState, dim: int, delta: Any, lam: Any, norm_bound: Any) -> Any:
-    """How far the noise part may be off, over R, for weights of at most 1 (Abbasi-Yadkori et al. 2011, Theorem 1).
-
-    ``sqrt(2 log(1/delta) + log det Sigma - d log lam)``, or ``sqrt(d log((1 + t A^2 / lam) / delta))``, which does not
-    look at the arms pulled.
-    """
-    if form == "determinant":
-        return jnp.sqrt(2 * jnp.log(1 / delta) + state.regression.log_det)
-    rounds = state.round.astype(state.regression.log_det.dtype)
-    return jnp.sqrt(dim * jnp.log((1 + rounds * norm_bound**2 / lam) / delta))
-
-
-def _beta(self: Ellipsoid, state: EllipsoidState) -> jax.Array:
-    if self.fixed_radius is not None:
-        return jnp.broadcast_to(self.fixed_radius, state.largest_weight.shape)
-    return self.radius(state)
-
-
-@seeds_last
-def _select(self: Ellipsoid, state: EllipsoidState, arms: jax.Array, noise_var: jax.Array, words: jax.Array) -> Choice:
-    width2, pred = arm_view.view(state.regression, state.view, arms)
-    width = jnp.sqrt(width2)
-    upper = pred + _beta(self, state)[None] * width
-    candidates = tie_rules.best(upper, jnp.ones(upper.shape, bool), self.tie_tolerance)
-    action = tie_rules.pick(candidates, words, self.ties)
-    weight = self.weight(tie_rules.take(width, action), tie_rules.take(noise_var, action))
-    lost = jnp.where(jnp.isfinite(jnp.max(upper, axis=0)), 0, status.NONFINITE).astype(jnp.int32)
-    return Choice(action, jnp.ones_like(action), weight, lost)
-
-
-@seeds_last
-def _update(
-    self: Ellipsoid, state: EllipsoidState, choice: Choice, x: jax.Array, reward: jax.Array, noise_var: jax.Array
-) -> EllipsoidState:
-    width2 = jnp.sum(ridge.transform(state.regression.sigma_inv, x) * x, axis=0)
-    weight = self.weight(jnp.sqrt(jnp.maximum(width2, 0)), noise_var)
-    regression, view, failure = learn(state.regression, state.view, self.fixed_arms, x, reward, weight)
-    return EllipsoidState(
-        regression=regression,
-        largest_weight=jnp.maximum(state.largest_weight, weight),
-        round=state.round + 1,
-        status=state.status | choice.status | failure,
-        view=view,
-    )
+def lost(values: jax.Array) -> jax.Array:
+    """Return the status bits of a choice among ``values [num_arms]``, int32 []."""
+    return jnp.where(jnp.isfinite(jnp.max(values, axis=0)), 0, status.NONFINITE).astype(jnp.int32)

@@ -9,14 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import checks, random, ridge
+from jaxvar import random, ridge
 from jaxvar import ties as tie_rules
-from jaxvar.algorithms import arm_view, posterior
+from jaxvar.algorithms import posterior
+from jaxvar.algorithms.ellipsoid import lost
 from jaxvar.algorithms.interface import Side
 from jaxvar.algorithms.posterior import Posterior
-from jaxvar.batching import seeds_last
 from jaxvar.claims import Claim
-from jaxvar.pytrees import float_dtype, leaf, pytree, static
+from jaxvar.lowering import combine, inner, lowest, take
+from jaxvar.parameters import count, factory, number, pytree
 
 CLAIM = Claim(
     name="FGTS-VA",
@@ -55,62 +56,6 @@ class FgtsState(NamedTuple):
 
 @pytree
 class FgtsVa:
-    """FGTS-VA; built by :func:`fgts_va`."""
-
-    num_rounds: Any  # K, in alpha
-    feel_good: Any  # c
-    lam: Any
-    variance_scale: Any  # multiplies what is told of the variance
-    variance_bound: Any  # what is told in place of the variance, or None
-    tie_tolerance: Any
-    dim: int = static()
-    num_proposals: int | None = static()
-    ties: str = static()
-
-    @property
-    def dtype(self) -> Any:
-        """The float type of the run."""
-        return jnp.result_type(self.lam)
-
-    @property
-    def alpha2(self) -> Any:
-        """The square of the floor of sigma_bar, ``1 / K``."""
-        return 1 / self.num_rounds
-
-    def init(self) -> FgtsState:
-        """An empty regression."""
-        return FgtsState(
-            posterior=posterior.init(self.dim, self.lam, self.dtype),
-            variance_sum=jnp.zeros((), self.dtype),
-            num_refused=jnp.int32(0),
-            round=jnp.int32(0),
-            status=jnp.int32(0),
-        )
-
-    def select(self, state: FgtsState, arms: jax.Array, key: jax.Array, side: Side) -> FgtsChoice:
-        """Draw a parameter and choose its best of ``arms [num_arms, dim]``, told all variances ``[num_arms]``."""
-        chex.assert_shape(arms, (None, self.dim))
-        chex.assert_shape(side.noise_var, (arms.shape[0],))
-        return _select(self, state, arms, random.key_words(key), side.noise_var)
-
-    def update(self, state: FgtsState, choice: FgtsChoice, x: jax.Array, reward: jax.Array, side: Side) -> FgtsState:
-        """One step of the regression with the weight of the choice."""
-        chex.assert_shape(x, (self.dim,))
-        return _update(state, choice, x, reward)
-
-
-def fgts_va(
-    dim: int,
-    num_rounds: Any,
-    *,
-    feel_good: Any = None,
-    lam: Any = 1.0,
-    variance_scale: Any = 1.0,
-    variance_bound: Any = None,
-    num_proposals: int | None = None,
-    ties: str = "random",
-    tie_tolerance: Any = None,
-) -> FgtsVa:
     r"""FGTS-VA for linear rewards: draw theta from a posterior that prefers large best rewards, pull its best arm.
 
     With the variance :math:`\sigma_k^2` known before the pull, :math:`\bar\sigma_k^2 = \max(\sigma_k^2, 1/K)` and
@@ -130,22 +75,8 @@ def fgts_va(
 
     **Cost.** Every round draws all 8 N proposals of d normal numbers and measures N arms under each, about
     :math:`8 N^2 d` products where SAVE has :math:`N d^2` per layer: with N = 20 and d = 10 it takes some 25 times as
-    long as SAVE. Drawing until one is accepted would take fewer, but a loop whose length differs between seeds.
-
-    Args:
-      dim: d, the length of an arm.
-      num_rounds: K, in the floor of the variance.
-      feel_good: c, :math:`1/\sqrt d` if not given; 0 is posterior sampling.
-      lam: the ridge; the prior is N(0, I / (2 lam)).
-      variance_scale: multiplies the variance that is told; above 1, an over-estimate.
-      variance_bound: a constant told in place of the variance, if given.
-      num_proposals: drawn in each round, 8 for each arm if not given. Should all be refused, which is counted in
-        ``state.num_refused`` and has probability below exp(-8), the one nearest to acceptance is taken.
-      ties: ``random`` or ``lowest`` index, among arms within ``tie_tolerance`` of the best.
-      tie_tolerance: relative, 1e-9 in float64 and 1e-5 in float32 if not given.
-
-    Returns:
-      The algorithm, a pytree. Use float64: the exponents reach :math:`\lambda_k^2`, of the order of K^2 without noise.
+    long as SAVE. Drawing until one is accepted would take fewer, but a loop whose length differs between seeds. Use
+    float64: the exponents reach :math:`\lambda_k^2`, of the order of K^2 without noise.
 
     References:
       Li, Gu (2025), Variance-aware feel-good Thompson sampling for contextual bandits.
@@ -155,20 +86,78 @@ def fgts_va(
       depends on the arm, the largest of the round's counts in :math:`\lambda_k`, and the pulled arm's in the regression
       and in the sum. The sampler is ours.
     """
-    dim = checks.count("dim", dim)
-    if tie_tolerance is None:
-        tie_tolerance = tie_rules.default_tolerance(float_dtype())
-    return FgtsVa(
-        num_rounds=leaf(checks.parameter("num_rounds", num_rounds)),
-        feel_good=leaf(checks.parameter("feel_good", dim**-0.5 if feel_good is None else feel_good)),
-        lam=leaf(checks.parameter("lam", lam)),
-        variance_scale=leaf(checks.parameter("variance_scale", variance_scale)),
-        variance_bound=None if variance_bound is None else leaf(checks.parameter("variance_bound", variance_bound)),
-        tie_tolerance=leaf(checks.parameter("tie_tolerance", tie_tolerance)),
-        dim=dim,
-        num_proposals=None if num_proposals is None else checks.count("num_proposals", num_proposals),
-        ties=checks.choice("ties", ties, tie_rules.RULES),
+
+    dim: int = count(kw_only=False, doc="d, the length of an arm.")
+    num_rounds: Any = number(at_least=1, kw_only=False, doc="K, in the floor of the variance.")
+    feel_good: Any = number(
+        at_least=0,
+        default=None,
+        rule=lambda self: self.dim**-0.5,
+        doc=r"c, :math:`1/\sqrt d` if not given; 0 is posterior sampling.",
     )
+    lam: Any = number(above=0, default=1.0, doc="the ridge; the prior is N(0, I / (2 lam)).")
+    variance_scale: Any = number(
+        above=0, default=1.0, doc="multiplies the variance that is told; above 1, an over-estimate."
+    )
+    variance_bound: Any = number(at_least=0, default=None, doc="a constant told in place of the variance, if given.")
+    num_proposals: int | None = count(
+        default=None,
+        doc="drawn in each round, 8 for each arm if not given. Should all be refused, which is counted in "
+        "``state.num_refused`` and has probability below exp(-8), the one nearest to acceptance is taken.",
+    )
+    ties: str = tie_rules.rule()
+    tie_tolerance: Any = tie_rules.tolerance()
+
+    @property
+    def dtype(self) -> Any:
+        """The float type of the run."""
+        return jnp.result_type(self.lam)
+
+    @property
+    def alpha2(self) -> Any:
+        """The square of the floor of sigma_bar, ``1 / K``."""
+        return 1 / self.num_rounds
+
+    def init(self) -> FgtsState:
+        """Return an empty regression."""
+        return FgtsState(
+            posterior=posterior.init(self.dim, self.lam, self.dtype),
+            variance_sum=jnp.zeros((), self.dtype),
+            num_refused=jnp.int32(0),
+            round=jnp.int32(0),
+            status=jnp.int32(0),
+        )
+
+    def select(self, state: FgtsState, arms: jax.Array, key: jax.Array, side: Side) -> FgtsChoice:
+        """Draw a parameter and choose its best of ``arms [num_arms, dim]``, told all variances ``[num_arms]``."""
+        chex.assert_shape(arms, (None, self.dim))
+        chex.assert_shape(side.noise_var, (arms.shape[0],))
+        told = side.noise_var if self.variance_bound is None else jnp.zeros_like(side.noise_var) + self.variance_bound
+        bar2 = jnp.maximum(self.variance_scale * told, self.alpha2)  # sigma_bar^2 of each arm
+        largest = jnp.max(bar2, axis=0)
+        tilt = self.feel_good * jnp.sqrt(state.variance_sum + largest) / largest
+        words, num = random.key_words(key), self.num_proposals or _PROPOSALS_PER_ARM * arms.shape[0]
+        theta, refused = draw(state.posterior, tilt, arms, words, num)
+        sampled = inner(arms, theta)
+        best = tie_rules.best(sampled, jnp.ones(sampled.shape, bool), self.tie_tolerance, self.lam**-0.5)
+        action = tie_rules.pick(best, words, self.ties)
+        weight = 1 / jnp.sqrt(take(bar2, action))
+        return FgtsChoice(action, jnp.ones_like(action), weight, lost(sampled), refused)
+
+    def update(self, state: FgtsState, choice: FgtsChoice, x: jax.Array, reward: jax.Array, side: Side) -> FgtsState:
+        """Learn by one step of the regression with the weight of the choice."""
+        chex.assert_shape(x, (self.dim,))
+        after, update = posterior.learn(state.posterior, choice.weight * x, choice.weight * reward)
+        return FgtsState(
+            posterior=after,
+            variance_sum=state.variance_sum + 1 / choice.weight**2,
+            num_refused=state.num_refused + choice.refused.astype(jnp.int32),
+            round=state.round + 1,
+            status=state.status | choice.status | ridge.failure(update),
+        )
+
+
+fgts_va = factory(FgtsVa)
 
 
 def draw(given: Posterior, tilt: jax.Array, arms: jax.Array, words: jax.Array, num: int) -> tuple[jax.Array, jax.Array]:
@@ -178,12 +167,12 @@ def draw(given: Posterior, tilt: jax.Array, arms: jax.Array, words: jax.Array, n
       theta ``[d]``, and whether every proposal was refused, bool ``[]``.
     """
     regression, dtype = given.regression, arms.dtype
-    num_arms, dim = arms.shape[:2]
-    shifted = ridge.combine(regression.sigma_inv[:, None], jnp.moveaxis(arms, 1, 0)[:, :, None])  # V^-1 a, [N, d]
+    num_arms, dim = arms.shape
+    shifted = combine(regression.sigma_inv[:, None], arms.T[:, :, None])  # V^-1 a, [N, d]
     width2 = jnp.maximum(jnp.sum(arms * shifted, axis=1), 0)
-    log_mass = tilt[None] * ridge.inner(arms, regression.theta_hat) + (tilt**2 / 4)[None] * width2
-    mass = jnp.exp(log_mass - jnp.max(log_mass, axis=0)[None])
-    edges = jnp.cumsum(mass, axis=0) / jnp.sum(mass, axis=0)[None]
+    log_mass = tilt * inner(arms, regression.theta_hat) + tilt**2 / 4 * width2
+    mass = jnp.exp(log_mass - jnp.max(log_mass, axis=0))
+    edges = jnp.cumsum(mass, axis=0) / jnp.sum(mass, axis=0)
 
     u = random.uniform(random.bits(words, (num,), stream=posterior.PROPOSED), dtype)
     proposed = jnp.sum((u[:, None] > edges[None, :-1]).astype(jnp.int32), axis=1, dtype=jnp.int32)
@@ -191,43 +180,15 @@ def draw(given: Posterior, tilt: jax.Array, arms: jax.Array, words: jax.Array, n
     for i in range(num_arms):
         centre = jnp.where((proposed == i)[:, None], shifted[i][None], centre)  # [num, d]
     z = random.normal(random.bits(words, (num, dim), stream=posterior.NORMALS), dtype)
-    root = ridge.combine(jnp.moveaxis(given.lower, 1, 0)[:, None], jnp.moveaxis(z, 1, 0)[:, :, None])  # L z, [num, d]
+    root = combine(given.lower.T[:, None], z.T[:, :, None])  # L z, [num, d]
     half = np.asarray(0.5, dtype)
-    theta = regression.theta_hat[None] + (half * tilt)[None, None] * centre + jnp.sqrt(half) * root
+    theta = regression.theta_hat[None] + half * tilt * centre + jnp.sqrt(half) * root
 
-    values = ridge.combine(jnp.moveaxis(arms, 1, 0)[:, None], jnp.moveaxis(theta, 1, 0)[:, :, None])  # [num, N]
+    values = combine(arms.T[:, None], theta.T[:, :, None])  # [num, N]
     excess = values - jnp.max(values, axis=1)[:, None]
-    chance = 1 / jnp.sum(jnp.exp(tilt[None, None] * excess), axis=1)
+    chance = 1 / jnp.sum(jnp.exp(tilt * excess), axis=1)
     ratio = random.uniform(random.bits(words, (num,), stream=posterior.ACCEPTED), dtype) / chance
     accepted = ratio < 1
     refused = ~jnp.any(accepted, axis=0)
-    nearest = ratio <= jnp.min(ratio, axis=0)[None]
-    return tie_rules.take(theta, tie_rules.lowest(accepted | (refused[None] & nearest))), refused
-
-
-@seeds_last
-def _select(self: FgtsVa, state: FgtsState, arms: jax.Array, words: jax.Array, noise_var: jax.Array) -> FgtsChoice:
-    told = noise_var if self.variance_bound is None else jnp.zeros_like(noise_var) + self.variance_bound[None]
-    bar2 = jnp.maximum(self.variance_scale[None] * told, self.alpha2[None])  # sigma_bar^2 of each arm
-    largest = jnp.max(bar2, axis=0)
-    tilt = self.feel_good * jnp.sqrt(state.variance_sum + largest) / largest
-    num = self.num_proposals or _PROPOSALS_PER_ARM * arms.shape[0]
-    theta, refused = draw(state.posterior, tilt, arms, words, num)
-    sampled = ridge.inner(arms, theta)
-    best = tie_rules.best(sampled, jnp.ones(sampled.shape, bool), self.tie_tolerance)
-    action = tie_rules.pick(best, words, self.ties)
-    weight = 1 / jnp.sqrt(tie_rules.take(bar2, action))
-    return FgtsChoice(action, jnp.ones_like(action), weight, arm_view.lost(sampled), refused)
-
-
-@seeds_last
-def _update(state: FgtsState, choice: FgtsChoice, x: jax.Array, reward: jax.Array) -> FgtsState:
-    weight = choice.weight
-    after, seen = posterior.learn(state.posterior, weight[None] * x, weight * reward)
-    return FgtsState(
-        posterior=after,
-        variance_sum=state.variance_sum + 1 / weight**2,
-        num_refused=state.num_refused + choice.refused.astype(jnp.int32),
-        round=state.round + 1,
-        status=state.status | choice.status | arm_view.failure(seen),
-    )
+    nearest = ratio <= jnp.min(ratio, axis=0)
+    return take(theta, lowest(accepted | (refused & nearest))), refused

@@ -11,15 +11,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxvar import checks, random
-from jaxvar import ties as tie_rules
-from jaxvar.algorithms import moments
-from jaxvar.algorithms.interface import Confidence, Model, Step
-from jaxvar.algorithms.moments import MomentPlan, MomentState
-from jaxvar.algorithms.optimistic_plan import known_model
-from jaxvar.batching import seeds_last
+from jaxvar.algorithms.interface import Model, Step
+from jaxvar.algorithms.moments import MAX_MOMENTS, HighOrder, MomentPlan, MomentState
+from jaxvar.algorithms.optimistic_plan import ValueTargeted
 from jaxvar.claims import Claim
-from jaxvar.pytrees import float_dtype, leaf, pytree, static
+from jaxvar.parameters import count, factory, number, pytree
 
 CLAIM = Claim(
     name="HF-UCRL-VTR+",
@@ -32,80 +28,13 @@ CLAIM = Claim(
     efficient=True,
     constants="derived again",
     table=2,
+    row=5,
     assumption="homogeneous, rewards add up to at most 1",
 )
 
 
 @pytree
-class HfUcrlVtrPlus:
-    """HF-UCRL-VTR+; built by :func:`hf_ucrl_vtr_plus`."""
-
-    norm_bound: Any  # B, with |theta*| <= B
-    delta: Any
-    given_lam: Any  # the ridge, or None for d / B^2
-    value_bound: Any
-    beta_scale: Any
-    tie_tolerance: Any
-    dim: int = static()
-    horizon: int = static()
-    num_moments: int = static()
-    ties: str = static()
-
-    @property
-    def dtype(self) -> Any:
-        """The float type of the run."""
-        return jnp.result_type(self.delta)
-
-    @property
-    def lam(self) -> Any:
-        """The ridge."""
-        return self.dim / self.norm_bound**2 if self.given_lam is None else self.given_lam
-
-    @property
-    def alpha(self) -> Any:
-        """The theorem's ``H^{-1/2}``: no standard deviation is taken to be smaller."""
-        return jnp.full_like(self.delta, self.horizon**-0.5)
-
-    @property
-    def gamma(self) -> Any:
-        """The theorem's ``d^{-1/4}``: how much an uncertain feature is held back."""
-        return jnp.full_like(self.delta, self.dim**-0.25)
-
-    def init(self, model: Model) -> MomentState:
-        """Empty regressions, ``[num_moments, ...]``."""
-        known_model(model, self.dim, self.horizon)
-        return moments.init_moments(self.dim, (self.num_moments,), self.lam, self.dtype)
-
-    def plan(self, state: MomentState, model: Model, key: jax.Array | None = None) -> MomentPlan:
-        """Optimistic values and policy of the coming episode; without a key ties go to the lowest action."""
-        words = None if key is None else random.key_words(key)
-        return _plan(self, state, known_model(model, self.dim, self.horizon), words)
-
-    def update(self, state: MomentState, model: Model, plan: MomentPlan, step: Step) -> MomentState:
-        """One weighted step of the regression of every moment."""
-        return _update(self, state, known_model(model, self.dim, self.horizon), plan, step)
-
-    def confidence(self, state: MomentState) -> Confidence:
-        """The ellipsoid of the first moment, the one that plans use, as a layer."""
-        return Confidence(
-            state.regressions.loss[:1], jnp.asarray(self.lam)[None], jnp.asarray(_radius(self, state.steps))[None]
-        )
-
-
-def hf_ucrl_vtr_plus(
-    dim: int,
-    horizon: int,
-    num_episodes: Any,
-    *,
-    norm_bound: Any = 1.0,
-    delta: Any = 0.01,
-    lam: Any = None,
-    num_moments: int | None = None,
-    value_bound: Any = 1.0,
-    beta_scale: Any = 1.0,
-    ties: str = "random",
-    tie_tolerance: Any = None,
-) -> HfUcrlVtrPlus:
+class HfUcrlVtrPlus(HighOrder, ValueTargeted):
     r"""HF-UCRL-VTR+: each moment's regression is weighted by a variance that the next moment's regression estimates.
 
     .. math:: Q_h = [r + \langle \phi_{V_{h+1}}, \hat\theta_0\rangle
@@ -129,22 +58,6 @@ def hf_ucrl_vtr_plus(
               \eta = \log(1 + kH / (\alpha^2 d\lambda)), \quad
               \tau = \log(32 (1 + [\log(\gamma^2/\alpha)]_+) k^2H^2 / \delta)
 
-    Args:
-      dim: d, the length of a feature.
-      horizon: H, steps per episode.
-      num_episodes: K, in the number of moments; the run itself may be shorter.
-      norm_bound: B, with \|theta*\| <= B.
-      delta: failure probability; the theorem fails with probability at most (2 M + 1) delta.
-      lam: the ridge; ``d / B^2`` if not given.
-      num_moments: M, instead of the theorem's.
-      value_bound: v, no value is larger: 1 where the total reward is at most 1.
-      beta_scale: c, a multiplier of the stochastic part; 1 is the theorem.
-      ties: ``random`` or ``lowest`` action, among those within ``tie_tolerance`` of the best.
-      tie_tolerance: relative, 1e-9 in float64 and 1e-5 in float32 if not given.
-
-    Returns:
-      The algorithm, a pytree.
-
     References:
       Zhou, Gu (2022), Computationally efficient horizon-free reinforcement learning for linear mixture MDPs: its
       algorithm HF-UCRL-VTR+, the estimator HOME and the theorem on their regret.
@@ -154,50 +67,51 @@ def hf_ucrl_vtr_plus(
       ``log(gamma^2 / alpha)`` is cut at 0 from below: as published, the radius is NaN where H < d / e^2. The tie rule
       is ours.
     """
-    dim, horizon = checks.count("dim", dim), checks.count("horizon", horizon)
-    if tie_tolerance is None:
-        tie_tolerance = tie_rules.default_tolerance(float_dtype())
-    return HfUcrlVtrPlus(
-        norm_bound=leaf(checks.parameter("norm_bound", norm_bound)),
-        delta=leaf(checks.parameter("delta", delta)),
-        given_lam=None if lam is None else leaf(checks.parameter("lam", lam)),
-        value_bound=leaf(checks.parameter("value_bound", value_bound)),
-        beta_scale=leaf(checks.parameter("beta_scale", beta_scale)),
-        tie_tolerance=leaf(checks.parameter("tie_tolerance", tie_tolerance)),
-        dim=dim,
-        horizon=horizon,
-        num_moments=_moment_count(num_moments, horizon, checks.parameter("num_episodes", num_episodes)),
-        ties=checks.choice("ties", ties, tie_rules.RULES),
+
+    num_episodes: Any = number(
+        at_least=1, is_static=True, kw_only=False, doc="K, in the number of moments; the run itself may be shorter."
+    )
+    delta: Any = number(
+        above=0,
+        below=1,
+        default=0.01,
+        doc="failure probability; the theorem fails with probability at most (2 M + 1) delta.",
+    )
+    lam: Any = number(
+        above=0,
+        default=None,
+        rule=lambda self: self.dim / self.norm_bound**2,
+        doc="the ridge; ``d / B^2`` if not given.",
+    )
+    num_moments: int = count(
+        high=MAX_MOMENTS,
+        default=None,
+        rule=lambda self: math.ceil(math.log2(7 * self.num_episodes * self.horizon)),
+        doc="M, instead of the theorem's ``ceil(log2(7 K H))``.",
     )
 
+    @property
+    def alpha(self) -> jax.Array:
+        """The theorem's ``H^{-1/2}``: no standard deviation is taken to be smaller."""
+        return jnp.asarray(self.horizon**-0.5, self.dtype)
 
-def _moment_count(num_moments: int | None, horizon: int, num_episodes: Any) -> int:
-    if num_moments is not None:
-        return checks.count("num_moments", num_moments, high=moments.MAX_MOMENTS)
-    if checks.is_traced(num_episodes):
-        raise ValueError("num_moments must be given where num_episodes is traced, since it sets shapes")
-    return math.ceil(math.log2(7 * float(num_episodes) * horizon))
+    @property
+    def gamma(self) -> jax.Array:
+        """The theorem's ``d^{-1/4}``: how much an uncertain feature is held back."""
+        return jnp.asarray(self.dim**-0.25, self.dtype)
 
+    def update(self, state: MomentState, model: Model, plan: MomentPlan, step: Step) -> MomentState:
+        """Learn by one weighted step of the regression of every moment."""
+        return self.learn(state, model, plan, step, self.alpha, self.gamma)
 
-def _radius(self: HfUcrlVtrPlus, steps: jax.Array) -> jax.Array:
-    """That of the coming episode, or of the one that ``steps []`` is in."""
-    n = ((steps // self.horizon + 1) * self.horizon).astype(self.dtype)  # k H
-    log_det = jnp.log1p(n / (self.alpha**2 * self.dim * self.lam))
-    layers = 1 + jnp.maximum(jnp.log(self.gamma**2 / self.alpha), 0)
-    log_union = jnp.log(32 * layers / self.delta) + 2 * jnp.log(n)
-    stochastic = 12 * jnp.sqrt(self.dim * log_det * log_union) + 30 * log_union / self.gamma**2
-    return self.beta_scale * stochastic + jnp.sqrt(self.lam) * self.norm_bound
-
-
-@seeds_last
-def _plan(self: HfUcrlVtrPlus, state: MomentState, model: Model, words: jax.Array | None) -> MomentPlan:
-    beta = _radius(self, state.steps)
-    return moments.first_moment_plan(
-        model, state.regressions, beta, self.value_bound, words, self.ties, self.tie_tolerance
-    )
+    def radius(self, steps: jax.Array) -> jax.Array:
+        """Return ``beta`` of the coming episode, or of the one that ``steps []`` is in, []."""
+        n = ((steps // self.horizon + 1) * self.horizon).astype(self.dtype)  # k H
+        log_det = jnp.log1p(n / (self.alpha**2 * self.dim * self.lam))
+        layers = 1 + jnp.maximum(jnp.log(self.gamma**2 / self.alpha), 0)
+        log_union = jnp.log(32 * layers / self.delta) + 2 * jnp.log(n)
+        stochastic = 12 * jnp.sqrt(self.dim * log_det * log_union) + 30 * log_union / self.gamma**2
+        return self.beta_scale * stochastic + jnp.sqrt(self.lam) * self.norm_bound
 
 
-@seeds_last
-def _update(self: HfUcrlVtrPlus, state: MomentState, model: Model, plan: MomentPlan, step: Step) -> MomentState:
-    beta = _radius(self, state.steps)
-    return moments.high_order_step(state, model, plan, step, beta, self.alpha, self.gamma, self.value_bound)
+hf_ucrl_vtr_plus = factory(HfUcrlVtrPlus)

@@ -10,7 +10,8 @@ A bandit algorithm is any object with three pure methods, for one seed::
 arrays of fixed shapes; where it has a ``status`` (int32, bits of :mod:`jaxvar.status`), the runner reports it.
 Optional methods: ``with_fixed_arms(arms)`` returns the algorithm to use when the decision set never changes,
 ``grow()`` returns one with more capacity, to rerun with after ``status.CAPACITY``, and ``confidence(state)`` returns
-:class:`Confidence`.
+:class:`Confidence`. A ``num_rounds`` (``num_episodes``), ``noise_bound`` or ``norm_bound`` that the run or the
+environment exceeds is said in a warning, unless the algorithm names it in ``unused``.
 
 An episodic algorithm has these three instead::
 
@@ -29,7 +30,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
-from jaxvar.pytrees import pytree, static
+from jaxvar.parameters import pytree, static
 
 
 class Side(NamedTuple):

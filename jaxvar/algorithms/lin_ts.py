@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
 
-from jaxvar import checks, random, ridge
-from jaxvar import ties as tie_rules
-from jaxvar.algorithms import arm_view, posterior
-from jaxvar.algorithms.interface import Choice, Side
-from jaxvar.algorithms.posterior import Posterior
-from jaxvar.batching import seeds_last
+from jaxvar.algorithms.posterior import Sampler, SamplerState
 from jaxvar.claims import Claim
-from jaxvar.pytrees import float_dtype, leaf, pytree, static
+from jaxvar.parameters import choice, factory, number, pytree
 
 CLAIM = Claim(
     name="LinTS",
@@ -32,62 +26,8 @@ CLAIM = Claim(
 SCALES = ("abeille_lazaric", "agrawal_goyal", "bayes")
 
 
-class LinTsState(NamedTuple):
-    """State of LinTS for one seed."""
-
-    posterior: Posterior  # V = lam I + sum x x^T
-    round: jax.Array  # []   int32, rounds played
-    status: jax.Array  # []   int32
-
-
 @pytree
-class LinTs:
-    """LinTS; built by :func:`lin_ts`."""
-
-    noise_bound: Any  # R
-    delta: Any
-    num_rounds: Any  # K in the scale of Abeille and Lazaric
-    lam: Any
-    theta_bound: Any  # B
-    beta_scale: Any
-    tie_tolerance: Any
-    dim: int = static()
-    scale: str = static()
-    ties: str = static()
-
-    @property
-    def dtype(self) -> Any:
-        """The float type of the run."""
-        return jnp.result_type(self.delta)
-
-    def init(self) -> LinTsState:
-        """An empty regression."""
-        return LinTsState(posterior.init(self.dim, self.lam, self.dtype), jnp.int32(0), jnp.int32(0))
-
-    def select(self, state: LinTsState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
-        """Draw a parameter and choose its best of ``arms [num_arms, dim]``."""
-        chex.assert_shape(arms, (None, self.dim))
-        return _select(self, state, arms, random.key_words(key))
-
-    def update(self, state: LinTsState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LinTsState:
-        """One step of ridge regression."""
-        chex.assert_shape(x, (self.dim,))
-        return _update(state, choice, x, reward)
-
-
-def lin_ts(
-    dim: int,
-    num_rounds: Any = None,
-    *,
-    scale: str = "abeille_lazaric",
-    noise_bound: Any = 1.0,
-    delta: Any = 0.01,
-    lam: Any = 1.0,
-    theta_bound: Any = 1.0,
-    beta_scale: Any = 1.0,
-    ties: str = "random",
-    tie_tolerance: Any = None,
-) -> LinTs:
+class LinTs(Sampler):
     r"""LinTS: draw :math:`\tilde\theta = \hat\theta + \beta V^{-1/2} z`, z standard normal, and pull its best arm.
 
     In round k, with :math:`V = \lambda I + \sum x x^\top` and the Cholesky factor of :math:`V^{-1}` for its root,
@@ -98,68 +38,48 @@ def lin_ts(
     - ``bayes``: :math:`\beta = c R`, the posterior under normal noise and the prior
       :math:`N(0, R^2 I/\lambda)` where c = 1.
 
-    Args:
-      dim: d, the length of an arm.
-      num_rounds: K; needed by ``abeille_lazaric`` only.
-      scale: which of the three.
-      noise_bound: R; noise in [-R, R] is R-sub-Gaussian.
-      delta: failure probability; not used by ``bayes``.
-      lam: the ridge.
-      theta_bound: B, a bound on the norm of theta*; used by ``abeille_lazaric`` only.
-      beta_scale: c, a multiplier of the stochastic part; 1 is the analysis.
-      ties: ``random`` or ``lowest`` index, among arms within ``tie_tolerance`` of the best.
-      tie_tolerance: relative, 1e-9 in float64 and 1e-5 in float32 if not given.
-
-    Returns:
-      The algorithm, a pytree.
-
     References:
       Agrawal, Goyal (2013), Thompson sampling for contextual bandits with linear payoffs. Abeille, Lazaric (2017),
       Linear Thompson sampling revisited.
     """
-    checks.choice("scale", scale, SCALES)
-    if num_rounds is None:
-        if scale == "abeille_lazaric":
-            raise ValueError("num_rounds must be given for scale='abeille_lazaric', got None")
-        num_rounds = 1.0
-    if tie_tolerance is None:
-        tie_tolerance = tie_rules.default_tolerance(float_dtype())
-    return LinTs(
-        noise_bound=leaf(checks.parameter("noise_bound", noise_bound)),
-        delta=leaf(checks.parameter("delta", delta)),
-        num_rounds=leaf(checks.parameter("num_rounds", num_rounds)),
-        lam=leaf(checks.parameter("lam", lam)),
-        theta_bound=leaf(checks.parameter("theta_bound", theta_bound)),
-        beta_scale=leaf(checks.parameter("beta_scale", beta_scale)),
-        tie_tolerance=leaf(checks.parameter("tie_tolerance", tie_tolerance)),
-        dim=checks.count("dim", dim),
-        scale=scale,
-        ties=checks.choice("ties", ties, tie_rules.RULES),
+
+    num_rounds: Any = number(at_least=1, default=None, kw_only=False, doc="K; needed by ``abeille_lazaric`` only.")
+    scale: str = choice(*SCALES, default="abeille_lazaric", doc="which of the three.")
+    noise_bound: Any = number(above=0, squared=True, default=1.0, doc="R; noise in [-R, R] is R-sub-Gaussian.")
+    delta: Any = number(above=0, below=1, default=0.01, doc="failure probability; not used by ``bayes``.")
+    lam: Any = number(above=0, default=1.0, doc="the ridge.")
+    theta_bound: Any = number(
+        above=0,
+        squared=True,
+        default=1.0,
+        doc="B, a bound on the norm of theta*: the unit in which ties are judged, and in ``abeille_lazaric``.",
     )
+    beta_scale: Any = number(at_least=0, default=1.0, doc="c, a multiplier of the stochastic part; 1 is the analysis.")
+
+    def check(self) -> None:
+        """Refuse a scale without the number it needs."""
+        if self.num_rounds is None and self.scale == "abeille_lazaric":
+            raise ValueError("num_rounds must be given for scale='abeille_lazaric', got None")
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Assumptions that the scale does not rest on."""
+        return () if self.scale == "abeille_lazaric" else ("num_rounds",)
+
+    def weight(self, state: SamplerState, x: jax.Array, noise_var: jax.Array) -> jax.Array:
+        """Count every observation once."""
+        return jnp.ones((), self.dtype)
+
+    def spread(self, state: SamplerState) -> jax.Array:
+        """Return ``beta``, by which a standard normal vector is multiplied, []."""
+        c, bound = self.beta_scale, self.noise_bound
+        if self.scale == "abeille_lazaric":
+            growth = 2 * jnp.log(4 * self.num_rounds / self.delta) + state.posterior.regression.log_det
+            return c * bound * jnp.sqrt(growth) + jnp.sqrt(self.lam) * self.theta_bound
+        if self.scale == "agrawal_goyal":
+            k = (state.round + 1).astype(self.dtype)
+            return c * bound * jnp.sqrt(9 * self.dim * jnp.log(k / self.delta))
+        return jnp.asarray(c * bound)
 
 
-def spread(self: LinTs, state: LinTsState) -> jax.Array:
-    """``beta``, by which a standard normal vector is multiplied."""
-    c, bound = self.beta_scale, self.noise_bound
-    log_det = state.posterior.regression.log_det
-    if self.scale == "abeille_lazaric":
-        growth = 2 * jnp.log(4 * self.num_rounds / self.delta) + log_det
-        return c * bound * jnp.sqrt(growth) + jnp.sqrt(self.lam) * self.theta_bound
-    if self.scale == "agrawal_goyal":
-        k = (state.round + 1).astype(self.dtype)
-        return c * bound * jnp.sqrt(9 * self.dim * jnp.log(k / self.delta))
-    return jnp.broadcast_to(c * bound, log_det.shape)
-
-
-@seeds_last
-def _select(self: LinTs, state: LinTsState, arms: jax.Array, words: jax.Array) -> Choice:
-    sampled = ridge.inner(arms, posterior.draw(state.posterior, spread(self, state), words))
-    best = tie_rules.best(sampled, jnp.ones(sampled.shape, bool), self.tie_tolerance)
-    action = tie_rules.pick(best, words, self.ties)
-    return Choice(action, jnp.ones_like(action), jnp.ones(action.shape, self.dtype), arm_view.lost(sampled))
-
-
-@seeds_last
-def _update(state: LinTsState, choice: Choice, x: jax.Array, reward: jax.Array) -> LinTsState:
-    after, seen = posterior.learn(state.posterior, x, reward)
-    return LinTsState(after, state.round + 1, state.status | choice.status | arm_view.failure(seen))
+lin_ts = factory(LinTs)

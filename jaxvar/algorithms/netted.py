@@ -1,177 +1,77 @@
-"""What VOFUL and VOFUL2 share: clipped sums, a net of parameters, and the optimistic arm over what is left of it."""
+"""What the algorithms on nets share: the sizes of a net, and those of the tests that decide what stays on it."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
 
-from jaxvar import checks, nets, random, status
-from jaxvar import ties as tie_rules
-from jaxvar.algorithms.interface import Choice, Side
-from jaxvar.batching import seeds_last
-from jaxvar.pytrees import float_dtype, leaf, pytree, static
+from jaxvar import nets, parameters
+from jaxvar.parameters import choice, count, number, pytree
 
-TESTS = ("tight", "paper")
-LARGEST_EXPONENT = 0.95  # psi(lam) is finite below 1
-
-
-class NettedState(NamedTuple):
-    """State of VOFUL or VOFUL2 for one seed; it does not grow with the rounds."""
-
-    sums: nets.Sums  # over C = J M constraints
-    net: nets.Net
-    round: jax.Array  # []   int32, rounds played
-    status: jax.Array  # []   int32
+MAX_DIM = 3
+CELLS = (64, 32, 12)  # along each axis, in dimension 1, 2, 3
+DIRECTIONS = (1, 16, 64)
 
 
 @pytree
-class NettedBandit:
-    """All of VOFUL and VOFUL2 but the number of scales and ``iota``."""
+class Netted:
+    """Base of the algorithms on a net; each gives ``num_scales``, ``num_exponents`` and ``every``."""
 
-    noise_bound: Any  # R
-    theta_bound: Any  # B
-    delta: Any
-    num_rounds: Any  # K of the theorem
-    beta_scale: Any
-    tie_tolerance: Any
-    dim: int = static()
-    cells: int = static()  # along each axis
-    num_directions: int = static()
-    num_scales: int = static()
-    num_exponents: int = static()
-    every: int = static()  # rounds between two looks at the net
-    test: str = static()
-    ties: str = static()
+    dim: int = count(kw_only=False, doc="d, at most 3.")
+    test: str = choice("tight", "paper", default="tight", doc="``tight`` or ``paper``.")
+    beta_scale: Any = number(
+        at_least=0,
+        default=1.0,
+        doc="c, a multiplier of the tests' limits (not of the allowance for the size of a cell); 1 is the theorem.",
+    )
+    cells: int = count(
+        low=2,
+        default=None,
+        rule=lambda self: CELLS[min(self.dim, MAX_DIM) - 1],
+        doc="along each axis of the box; 64, 32, 12 in dimension 1, 2, 3 if not given.",
+    )
+    num_directions: int = count(
+        default=None,
+        rule=lambda self: DIRECTIONS[self.dim - 1] if self.dim <= MAX_DIM else 4 ** (self.dim - 1),
+        doc="of the half sphere; 1, 16, 64 if not given.",
+    )
+    num_scales: int = count(doc="of the clipping. Fewer directions or scales give a larger set, as valid.")
+    num_exponents: int = count(doc="of the tight test's grid G.")
+    every: int = count(doc="time between two looks at the net.")
 
-    @property
-    def dtype(self) -> Any:
-        """The float type of the run."""
-        return jnp.result_type(self.delta)
+    def check(self) -> None:
+        """Refuse dimensions in which a net is too large."""
+        if self.dim > MAX_DIM:
+            raise ValueError(
+                f"dim must be at most {MAX_DIM} on a net, got {self.dim}: {self.cells} cells along each axis are "
+                f"{self.cells**self.dim:.1e} net points, each to be tried against {self.num_directions} directions at "
+                f"{self.num_scales} scales or more"
+            )
 
     @property
     def clip(self) -> nets.Clipping:
         """Directions and scales."""
         return nets.clipping(self.dim, self.num_directions, self.num_scales)
 
-    @property
-    def iota(self) -> Any:
-        """The logarithmic factor of the printed test."""
-        raise NotImplementedError
 
-    def init(self) -> NettedState:
-        """No observation, and all cells that meet the ball of radius B."""
-        net = nets.init_net(self.dim, self.cells, self.theta_bound, self.dtype)
-        sums = nets.init_sums(self.clip.num, self.dim, self.dtype)
-        return NettedState(sums, _in_ball(self, net), jnp.int32(0), jnp.int32(0))
-
-    def select(self, state: NettedState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
-        """Choose the arm of ``arms [num_arms, dim]`` with the largest mean that a parameter left gives to any arm."""
-        chex.assert_shape(arms, (None, self.dim))
-        return _select(self, state, arms, random.key_words(key))
-
-    def update(self, state: NettedState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> NettedState:
-        """Add to the sums; in every ``every``-th round drop the cells that no longer pass."""
-        chex.assert_shape(x, (self.dim,))
-        return _update(self, state, choice, x, reward)
-
-    def contains(self, state: NettedState, theta: jax.Array) -> jax.Array:
-        """Whether the cell of ``theta [dim]`` is left, bool []."""
-        chex.assert_shape(theta, (self.dim,))
-        return _contains(self, state.net, theta)
+def log2_of(num: Any) -> float:
+    """Return the logarithm of a number of rounds; of 2^16 where it is traced, since it sets shapes."""
+    return 16.0 if parameters.is_traced(num) else math.log2(float(num))
 
 
-@seeds_last
-def _in_ball(self: NettedBandit, net: nets.Net) -> nets.Net:
-    return net._replace(alive=nets.meets_ball(nets.points(net, self.cells), net.half / self.cells, self.theta_bound))
+def fine_scales(num: float, dim: int) -> int:
+    """Return ``L + 2``, the number of scales that Kim, Yang, Jun (2022) use in ``num`` rounds."""
+    return max(1, math.floor(math.log2(1 + num / dim))) + 2
 
 
-@seeds_last
-def _contains(self: NettedBandit, net: nets.Net, theta: jax.Array) -> jax.Array:
-    return nets.contains(net, self.cells, theta)
+def fine_iota(num: Any, dim: int, delta: Any) -> jax.Array:
+    """Return ``128 log((12 n 2^L)^(d + 2) / delta)``, their factor in ``num`` rounds n, [].
 
-
-@seeds_last
-def _select(self: NettedBandit, state: NettedState, arms: jax.Array, words: jax.Array) -> Choice:
-    upper = nets.support(arms, state.net, self.cells)
-    candidates = tie_rules.best(upper, jnp.ones(upper.shape, bool), self.tie_tolerance)
-    action = tie_rules.pick(candidates, words, self.ties)
-    lost = jnp.where(jnp.isfinite(jnp.max(upper, axis=0)), 0, status.NONFINITE).astype(jnp.int32)
-    return Choice(action, jnp.ones_like(action), jnp.ones(action.shape, self.dtype), lost)
-
-
-@seeds_last
-def _update(self: NettedBandit, state: NettedState, choice: Choice, x: jax.Array, reward: jax.Array) -> NettedState:
-    sums = nets.add(state.sums, nets.weights(x, self.clip), x, reward)
-    round = state.round + 1
-    due = round % self.every == 0
-    net, empty = nets.refine(state.net, self.cells, due, lambda points, cell: passes(self, sums, points, cell))
-    finite = jnp.isfinite(reward) & jnp.all(jnp.isfinite(x), axis=0)
-    failure = jnp.where(finite, 0, status.NONFINITE) | jnp.where(empty, status.EMPTY, 0)
-    return NettedState(sums, net, round, state.status | choice.status | failure.astype(jnp.int32))
-
-
-def passes(self: NettedBandit, sums: nets.Sums, points: jax.Array, cell: jax.Array) -> jax.Array:
-    """Which cells ``points [N, d]`` of half-sides ``cell [d]`` may hold a parameter that passes all tests: bool [N]."""
-    bound = _column(self.clip.scale, self.dtype, cell) * self.noise_bound[None]  # l R of each constraint
-    root = jnp.sqrt(nets.square_sum(sums, points)) + nets.cell_norm(sums.aaxx, cell)[:, None]
-    if self.test == "paper":
-        limit = jnp.sqrt(self.iota)[None, None] * root + (bound * self.iota[None])[:, None]
-    else:
-        lam = nets.exponents(LARGEST_EXPONENT, self.num_exponents)
-        log = jnp.log(2 * self.num_exponents * self.clip.num / self.delta)
-        unit = nets.exponential_limit((root / bound[:, None]) ** 2, log[None, None], lam, nets.empirical_rate(lam))
-        limit = bound[:, None] * unit
-    slack = nets.cell_shift(sums.ax, cell)[:, None]
-    inside = nets.deviation(sums.ay, sums.ax, points) <= self.beta_scale[None, None] * limit + slack
-    return jnp.all(inside, axis=0) & nets.meets_ball(points, cell, self.theta_bound)
-
-
-def _column(values: Any, dtype: Any, like: jax.Array) -> Any:
-    """``values [C]`` with the trailing axes of ``like [d]``."""
-    return values.astype(dtype).reshape(-1, *(1,) * (like.ndim - 1))
-
-
-def parameters(
-    dim: Any,
-    num_rounds: Any,
-    num_scales: int,
-    noise_bound: Any,
-    theta_bound: Any,
-    delta: Any,
-    test: Any,
-    beta_scale: Any,
-    cells: Any,
-    num_directions: Any,
-    every: Any,
-    ties: Any,
-    tie_tolerance: Any,
-) -> dict[str, Any]:
-    """The fields of :class:`NettedBandit` from a factory's arguments, checked; ``num_scales`` is."""
-    dim, cells, num_directions = nets.check_sizes(dim, cells, num_directions, num_scales)
-    if tie_tolerance is None:
-        tie_tolerance = tie_rules.default_tolerance(float_dtype())
-    return {
-        "noise_bound": leaf(checks.parameter("noise_bound", noise_bound)),
-        "theta_bound": leaf(checks.parameter("theta_bound", theta_bound)),
-        "delta": leaf(checks.parameter("delta", delta)),
-        "num_rounds": leaf(num_rounds),
-        "beta_scale": leaf(checks.parameter("beta_scale", beta_scale)),
-        "tie_tolerance": leaf(checks.parameter("tie_tolerance", tie_tolerance)),
-        "dim": dim,
-        "cells": cells,
-        "num_directions": num_directions,
-        "num_scales": num_scales,
-        "num_exponents": 7 + math.floor(log2_of(num_rounds)),
-        "every": checks.count("every", every),
-        "test": checks.choice("test", test, TESTS),
-        "ties": checks.choice("ties", ties, tie_rules.RULES),
-    }
-
-
-def log2_of(num_rounds: Any) -> float:
-    """The logarithm of a number of rounds; of 2^16 where it is traced, since it sets shapes."""
-    return 16.0 if checks.is_traced(num_rounds) else math.log2(float(num_rounds))
+    ``L = max(1, floor(log2(1 + n / d)))``.
+    """
+    finest = jnp.maximum(jnp.floor(jnp.log2(1 + num / dim)), 1)
+    inner = jnp.log(12 * num) + finest * math.log(2)
+    return 128 * ((dim + 2) * inner - jnp.log(delta))

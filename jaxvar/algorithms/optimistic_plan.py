@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
+from jax import lax
 
-from jaxvar import planning, random, ridge
+from jaxvar import planning, random
 from jaxvar import ties as tie_rules
 from jaxvar.algorithms.interface import Model, Step
-from jaxvar.batching import once
+from jaxvar.lowering import combine, computed_once, largest, lowest, norm, take
+from jaxvar.parameters import count, number, pytree
 
 
 class Plan(NamedTuple):
@@ -32,79 +34,106 @@ class Plan(NamedTuple):
     feature: jax.Array  # [H, S, A, d]   phi of the next stage's value
 
 
-def optimistic_plan(
-    model: Model,
-    bound: Callable[..., jax.Array],
-    value_bound: Any,
-    words: jax.Array | None,
-    ties: str,
-    tie_tolerance: Any,
-    batch: tuple[int, ...],
-    stages: Any = None,
-) -> Plan:
-    """Plan an episode; part of a ``seeds_last`` kernel.
+@pytree
+class Planner:
+    """Base of the algorithms that plan by optimistic backward induction."""
 
-    Args:
-      model: phi and rewards.
-      bound: features ``[N, d]`` -> upper bounds ``[N]``; where there are ``stages``, their entries of the stage are its
-        second argument.
-      value_bound: no value is larger, [].
-      words: ``[2]`` of the episode's key; without them ties go to the lowest action.
-      ties: ``random`` or ``lowest``.
-      tie_tolerance: relative, [].
-      batch: shape of the seeds' axes.
-      stages: arrays ``[H, ...]`` of which each stage's bound is made, where stages do not share one.
-    """
-    num_states, num_actions, _, dim = model.phi.shape[:4]
-    pairs = num_states * num_actions
-    by_next = jnp.moveaxis(model.phi, 2, 0).reshape(num_states, pairs, dim, *model.phi.shape[4:])
-    draws = None
-    if ties == "random" and words is not None:
-        draws = random.uniform(random.bits(words, (model.horizon, num_states)), jnp.float32)
+    dim: int = count(kw_only=False, doc="d, the length of a feature.")
+    ties: str = tie_rules.rule("action")
+    tie_tolerance: Any = tie_rules.tolerance()
 
-    # The feature, not the value, is what a stage hands on: XLA then computes it once, not anew for each of its uses.
-    def back(feature: jax.Array, given: tuple[jax.Array | None, Any]) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-        u, here = given
-        upper = (bound(feature) if stages is None else bound(feature, here)).reshape(num_states, num_actions, *batch)
-        q = jnp.clip(model.reward + upper, 0, value_bound[None, None])
-        by_action = jnp.moveaxis(q, 1, 0)
-        best = tie_rules.best(by_action, jnp.ones_like(by_action, bool), tie_tolerance[None])
-        policy = tie_rules.lowest(best) if u is None else tie_rules.by_rank(best, u)
-        value = once(tie_rules.largest(by_action))
-        return ridge.combine(by_next, value[:, None, None]), (q, value, policy, feature)
+    @property
+    def dtype(self) -> Any:
+        """The float type of the run."""
+        raise NotImplementedError
 
-    end = jnp.zeros((pairs, dim, *batch), model.reward.dtype)
-    _, (q, value, policy, feature) = jax.lax.scan(back, end, (draws, stages), length=model.horizon, reverse=True)
-    feature = feature.reshape(model.horizon, num_states, num_actions, dim, *batch)
-    return Plan(q, jnp.concatenate([value, jnp.zeros_like(value[:1])]), policy, feature)
+    def optimistic_plan(
+        self,
+        model: Model,
+        bound: Callable[..., jax.Array],
+        key: jax.Array | None,
+        value_bound: Any = 1.0,
+        stages: Any = None,
+    ) -> Plan:
+        """Plan an episode.
+
+        Args:
+          model: phi and rewards.
+          bound: features ``[N, d]`` -> upper bounds ``[N]``; where there are ``stages``, their entries of the stage are
+            its second argument.
+          key: the episode's; without it ties go to the lowest action.
+          value_bound: no value is larger, [].
+          stages: arrays ``[H, ...]`` of which each stage's bound is made, where stages do not share one.
+        """
+        num_states, num_actions, _, dim = model.phi.shape
+        by_next = jnp.moveaxis(model.phi, 2, 0).reshape(num_states, num_states * num_actions, dim)
+        draws = None
+        if self.ties == "random" and key is not None:
+            words = random.bits(random.key_words(key), (model.horizon, num_states))
+            draws = random.uniform(words, jnp.float32)
+
+        # The feature, not the value, is what a stage hands on: it is then computed once, not anew for each of its uses.
+        def back(feature: jax.Array, given: tuple[jax.Array | None, Any]) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+            u, here = given
+            upper = bound(feature) if stages is None else bound(feature, here)
+            q = jnp.clip(model.reward + upper.reshape(num_states, num_actions), 0, value_bound)
+            by_action = jnp.moveaxis(q, 1, 0)
+            best = tie_rules.best(by_action, jnp.ones(by_action.shape, bool), self.tie_tolerance, value_bound)
+            policy = lowest(best) if u is None else tie_rules.by_rank(best, u)
+            value = computed_once(largest(by_action))
+            return combine(by_next, value[:, None, None]), (q, value, policy, feature)
+
+        end = jnp.zeros(by_next.shape[1:], model.reward.dtype)
+        _, (q, value, policy, feature) = lax.scan(back, end, (draws, stages), length=model.horizon, reverse=True)
+        feature = feature.reshape(model.horizon, num_states, num_actions, dim)
+        return Plan(q, planning.with_end(value), policy, feature)
+
+
+@pytree
+class ConfidentPlanner(Planner):
+    """Base of the planners whose confidence set is proved to hold theta*."""
+
+    norm_bound: Any = number(above=0, squared=True, default=1.0, doc=r"B, with \|theta*\| <= B.")
+    delta: Any = number(above=0, below=1, default=0.01, doc="failure probability.")
+
+    @property
+    def dtype(self) -> Any:
+        """The float type of the run."""
+        return jnp.result_type(self.delta)
+
+
+@pytree
+class ValueTargeted(ConfidentPlanner):
+    """Base of the planners with one ellipsoid, whose values may have any scale."""
+
+    lam: Any = number(
+        above=0, default=None, rule=lambda self: 1 / self.norm_bound**2, doc="the ridge; ``1 / B^2`` if not given."
+    )
+    value_bound: Any = number(above=0, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1.")
+    beta_scale: Any = number(
+        at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius; 1 is the theorem."
+    )
 
 
 def ellipsoid_bound(feature: jax.Array, theta_hat: jax.Array, shape: jax.Array) -> jax.Array:
-    """``<f, theta_hat> + sqrt(f^T shape f)`` for each row f of ``feature [N, d]``, with ``shape = beta^2 Sigma^-1``.
+    """Return ``<f, theta_hat> + sqrt(f^T shape f)`` for each row f of ``feature [N, d]``, [N].
 
-    Part of a ``seeds_last`` kernel.
+    The ``shape [d, d]`` is ``beta^2 Sigma^-1``: one square root gives the whole width.
     """
-    return ridge.combine(jnp.moveaxis(feature, 1, 0), theta_hat[:, None]) + ridge.norm(feature, shape)
+    return combine(jnp.moveaxis(feature, 1, 0), theta_hat[:, None]) + norm(feature, shape)
 
 
 def known_model(model: Any, dim: int, horizon: int) -> Model:
-    """What an algorithm made for ``dim`` and ``horizon`` uses of ``model``, which must fit it."""
+    """Return what an algorithm made for ``dim`` and ``horizon`` uses of ``model``, which must fit it."""
     chex.assert_shape(model.phi, (None, None, None, dim))
     if getattr(model, "horizon", horizon) != horizon:
         raise ValueError(f"the model must have the algorithm's horizon {horizon}, got {model.horizon}")
     return Model(phi=jnp.asarray(model.phi), reward=jnp.asarray(model.reward), horizon=horizon)
 
 
-def batch_shape(model: Model, words: jax.Array | None, *numbers: Any) -> tuple[int, ...]:
-    """The seeds' axes that a plan has: those of the model, of the key's words and of the algorithm's ``numbers []``."""
-    drawn = () if words is None else words.shape[1:]
-    shapes = (jnp.shape(x) for x in numbers)
-    return jnp.broadcast_shapes(model.phi.shape[4:], model.reward.shape[2:], drawn, *shapes)
-
-
 def regression_pair(plan: Plan, step: Step) -> tuple[jax.Array, jax.Array]:
-    """What a step teaches: the feature ``phi_{V_{h+1}}(s, a) [d]`` and its target ``V_{h+1}(s') []``."""
+    """Return what a step teaches: the feature ``phi_{V_{h+1}}(s, a) [d]`` and its target ``V_{h+1}(s') []``."""
     feature, value = planning.at_stage(plan.feature, step.stage), planning.at_stage(plan.value, step.stage + 1)
-    num_states, num_actions, dim = feature.shape[:3]
-    pairs = feature.reshape(num_states * num_actions, dim, *feature.shape[3:])
-    return tie_rules.take(pairs, step.state * num_actions + step.action), tie_rules.take(value, step.next_state)
+    num_states, num_actions, dim = feature.shape
+    pairs = feature.reshape(num_states * num_actions, dim)
+    return take(pairs, step.state * num_actions + step.action), take(value, step.next_state)

@@ -1,4 +1,4 @@
-"""SAVE: SupLin + Adaptive Variance-aware Exploration (Algorithm 1 of Zhao et al. 2023).
+"""SAVE: SupLin + Adaptive Variance-aware Exploration (Algorithm 1 of Zhao et al. 2023), and what its kin share with it.
 
 Line numbers are the paper's own labels (``alg1:line:12`` is the elimination). Layers are numbered 1..L; arrays over
 layers are 0-based.
@@ -6,22 +6,20 @@ layers are 0-based.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import checks, random, ridge, status
 from jaxvar import constants as presets
+from jaxvar import parameters, random, ridge, status
 from jaxvar import ties as tie_rules
-from jaxvar.algorithms import layered
-from jaxvar.algorithms.interface import Choice, Side
-from jaxvar.batching import kept, seeds_last
+from jaxvar.algorithms.interface import Choice, Confidence, Side
 from jaxvar.claims import Claim
-from jaxvar.pytrees import pytree, static
-from jaxvar.written_out import written_out
+from jaxvar.lowering import inner, is_layer, take
+from jaxvar.parameters import choice, count, factory, number, part, pytree
 
 CLAIM = Claim(
     name="SAVE",
@@ -34,81 +32,121 @@ CLAIM = Claim(
     efficient=True,
     constants="read",
     table=1,
+    row=7,
 )
 
 EXPLORE = ("widest", "first", "random", "optimistic")
 
 
+class LayeredState(NamedTuple):
+    """State of a layered algorithm for one seed."""
+
+    layers: ridge.Layers
+    beta_hat: jax.Array  # [capacity]
+    round: jax.Array  # []   int32, rounds played
+    status: jax.Array  # []   int32
+    stats: ridge.ArmStats | None  # [capacity, N] each, only for fixed arms
+
+
 @pytree
-class Save(layered.LayeredAlgorithm):
-    """SAVE; built by :func:`save`."""
+class LayeredAlgorithm:
+    """All of a layered algorithm but its choice of an arm; the ridge is 1, as in Algorithm 1."""
 
-    explore: str = static()
+    dim: int = count(kw_only=False, doc="d, the length of an arm.")
+    num_rounds: Any = number(
+        at_least=1, kw_only=False, doc="K, in alpha and the logarithms; the run itself may be shorter."
+    )
+    noise_bound: Any = number(above=0, squared=True, default=1.0, doc=r"R, with \|noise\| <= R.")
+    delta: Any = number(above=0, below=1, default=0.01, doc="failure probability.")
+    alpha: Any = number(
+        above=0,
+        default=None,
+        rule=lambda self: 1 / (self.noise_bound * self.num_rounds**1.5),
+        doc="the width at which an arm is known well enough; the theorem's 1 / (R K^{3/2}) if not given.",
+    )
+    constants: Any = part(
+        presets.for_bandits, default=None, doc="of the radius; :func:`jaxvar.constants.paper` if not given."
+    )
+    ties: str = tie_rules.rule()
+    tie_tolerance: Any = tie_rules.tolerance()
+    capacity: int = count(
+        high=ridge.MAX_LAYERS,
+        default=None,
+        rule=lambda self: ridge.choose_capacity(self.dim, self.num_rounds, self.alpha),
+        doc="layers to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate``, ``run`` and ``trace`` "
+        "then play again with more.",
+    )
+    fixed_arms: Any = None  # [num_arms, dim] where the decision set never changes
 
-    def with_fixed_arms(self, arms: jax.Array) -> Any:
-        """The same algorithm for arms ``[num_arms, dim]`` that never change: one layer at a time, the same choices."""
-        from jaxvar.algorithms.save_fixed import FixedSave
+    @property
+    def dtype(self) -> Any:
+        """The float type of the run."""
+        return jnp.result_type(self.delta)
 
+    @property
+    def num_layers(self) -> jax.Array:
+        """``L = ceil(log2(1 / alpha))``, at least 1: the L inside the logarithms."""
+        return ridge.layer_count(self.alpha)
+
+    def init(self) -> LayeredState:
+        """Return empty layers (lines 1-2)."""
+        layers = ridge.init_layers(self.dim, self.capacity, 1, self.dtype)
+        stats = None
+        if self.fixed_arms is not None:
+            stats = ridge.ArmStats(*map(jnp.stack, zip(*ridge.layer_stats(layers, self.fixed_arms), strict=True)))
+        beta_hat = ridge.initial_radius(self.constants, self.capacity, self.dtype)
+        return LayeredState(layers, beta_hat, jnp.int32(0), jnp.int32(0), stats)
+
+    def update(self, state: LayeredState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LayeredState:
+        """Learn in the chosen layer, and in no other (lines 17-18)."""
+        chex.assert_shape(x, (self.dim,))
+        layers, update = ridge.observe(state.layers, choice.layer, x, reward, 1)
+        here = is_layer(self.capacity, choice.layer)
+        beta = self.refreshed_radius(update, state.round + 1)
+        stats = state.stats
+        if stats is not None:
+            gain, step = (jnp.where(here, v, 0) for v in (update.gain, update.step))
+            along = inner(self.fixed_arms, update.direction)
+            stats = ridge.ArmStats(
+                width2=jnp.maximum(stats.width2 - gain[:, None] * (along * along)[None], 0),
+                pred=stats.pred + step[:, None] * along[None],
+            )
+        return LayeredState(
+            layers=layers,
+            beta_hat=jnp.where(here, beta, state.beta_hat),
+            round=state.round + 1,
+            status=state.status | choice.status | ridge.layer_failure(update, beta),
+            stats=stats,
+        )
+
+    def refreshed_radius(self, update: ridge.LayerUpdate, round: jax.Array) -> jax.Array:
+        """Return the radius of the layer that learned in ``round`` (line 18), []."""
+        k = round.astype(self.dtype)
+        log_factor = jnp.log(4 * self.num_layers / self.delta)
+        log0 = log_factor + 2 * jnp.log(k)  # log(4 k^2 L / delta)
+        log1 = log_factor + 2 * jnp.log(k + self.constants.log_shift)
+        num = update.num.astype(self.dtype)
+        sums = (update.scale, update.variance_sum, update.weight_sum, num)
+        return ridge.radius(*sums, self.constants, self.noise_bound, log0, log1)
+
+    def stats(self, state: LayeredState, arms: jax.Array) -> list[ridge.ArmStats]:
+        """Return ``a^T P a`` and ``<a, theta_hat>`` of all arms in every layer; those of fixed arms are kept."""
+        if state.stats is None:
+            return ridge.layer_stats(state.layers, arms)
+        return [ridge.ArmStats(state.stats.width2[i], state.stats.pred[i]) for i in range(self.capacity)]
+
+    def confidence(self, state: LayeredState) -> Confidence:
+        """Return the ellipsoids of all stored layers."""
+        return Confidence(state.layers.loss, jnp.asarray(ridge.scales(self.capacity, self.dtype)), state.beta_hat)
+
+    def with_fixed_arms(self, arms: jax.Array) -> Self:
+        """Return the algorithm for arms ``[num_arms, dim]`` that never change: O(N d) a round, the same choices."""
         chex.assert_shape(arms, (None, self.dim))
-        return FixedSave(save=self, arms=arms)
+        return parameters.replace(self, fixed_arms=arms)
 
-    def select(self, state: layered.LayeredState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
-        """Choose an arm of ``arms [num_arms, dim]`` (lines 5-16)."""
-        chex.assert_shape(arms, (None, self.dim))
-        return _select(self, state, arms, random.key_words(key))
-
-
-def save(
-    dim: int,
-    num_rounds: Any,
-    *,
-    noise_bound: Any = 1.0,
-    delta: Any = 0.01,
-    constants: presets.RadiusConstants | None = None,
-    explore: str = "widest",
-    ties: str = "random",
-    tie_tolerance: Any = None,
-    capacity: int | None = None,
-) -> Save:
-    r"""SAVE with the theorem's :math:`\alpha = 1/(R K^{3/2})`, :math:`L = \lceil\log_2 1/\alpha\rceil` and radius.
-
-    In layer l, while no active arm has :math:`\|a\|_{\Sigma_l^{-1}} > 2^{-l}`, arms whose estimate is more than
-    :math:`2 \cdot 2^{-l} \beta_l` below the best are dropped and the next layer is asked. An arm that is too
-    uncertain is pulled, and layer l learns from it with weight :math:`w = 2^{-l} / \|a\|_{\Sigma_l^{-1}}`.
-
-    Args:
-      dim: d, the length of an arm.
-      num_rounds: K, in alpha and the logarithms; the run itself may be shorter.
-      noise_bound: R, with \|noise\| <= R.
-      delta: failure probability.
-      constants: of the radius; :func:`jaxvar.constants.paper` if not given.
-      explore: which too-uncertain arm to pull (line 14 leaves it free): ``widest``, ``first``, ``random``, or
-        ``optimistic`` (the largest upper confidence bound).
-      ties: ``random`` or ``lowest`` index, among arms within ``tie_tolerance`` of the best.
-      tie_tolerance: relative, 1e-9 in float64 and 1e-5 in float32 if not given.
-      capacity: layers to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate`` reruns with more.
-
-    Returns:
-      The algorithm, a pytree.
-
-    References:
-      Zhao, He, Zhou, Zhang, Gu (2023), Variance-dependent regret bounds for linear bandits and reinforcement learning,
-      Algorithm 1 and the regret theorem after it (label ``thm:regret1``).
-    """
-    shared = layered.parameters(dim, num_rounds, noise_bound, delta, constants, ties, tie_tolerance, capacity)
-    return Save(**shared, explore=checks.choice("explore", explore, EXPLORE))
-
-
-@seeds_last
-def _select(self: Save, state: layered.LayeredState, arms: jax.Array, words: jax.Array) -> Choice:
-    return kept(_choose(self, state.beta_hat, layered.views(state, arms), words))
-
-
-@written_out
-def _choose(self: Save, beta_hat: jax.Array, views: list[tuple[jax.Array, jax.Array]], words: jax.Array) -> Choice:
-    """From ``a^T P a`` and ``<a, theta>`` of all arms, two ``[N]`` for each layer."""
-    end = descend(self, beta_hat, views)
-    return decide(self, end.active, end.width2, end.pred, end.beta, end.scale, end.layer, words, end.lost)
+    def grow(self) -> Self:
+        """Return the same algorithm with more layers stored."""
+        return parameters.replace(self, capacity=min(self.capacity + 4, ridge.MAX_LAYERS))
 
 
 class End(NamedTuple):
@@ -124,29 +162,84 @@ class End(NamedTuple):
     lost: jax.Array  # []   int32, status bits
 
 
-def descend(self: layered.LayeredAlgorithm, beta_hat: jax.Array, views: list[tuple[jax.Array, jax.Array]]) -> End:
-    """Go down the layers, dropping arms, to the one where the round ends (Algorithm 1, lines 5-13)."""
-    alpha = self.alpha
-    q = ridge.scales(self.capacity, self.dtype)
-    one = (1,) * (views[0][0].ndim - 1)  # trailing axes of the batch
-    num_arms = views[0][0].shape[0]
+@pytree
+class Save(LayeredAlgorithm):
+    r"""SAVE: eliminate arms layer by layer, and learn from those that are still too uncertain.
 
-    active = jnp.ones((num_arms, *one), bool)
-    stopped = jnp.zeros(one, bool)
+    In layer l, while no active arm has :math:`\|a\|_{\Sigma_l^{-1}} > 2^{-l}`, arms whose estimate is more than
+    :math:`2 \cdot 2^{-l} \beta_l` below the best are dropped and the next layer is asked. An arm that is too
+    uncertain is pulled, and layer l learns from it with weight :math:`w = 2^{-l} / \|a\|_{\Sigma_l^{-1}}`. The
+    theorem has :math:`\alpha = 1/(R K^{3/2})`, :math:`L = \lceil\log_2 1/\alpha\rceil` and the radius of
+    :mod:`jaxvar.constants`.
+
+    References:
+      Zhao, He, Zhou, Zhang, Gu (2023), Variance-dependent regret bounds for linear bandits and reinforcement learning,
+      Algorithm 1, its radius (label ``eq:def:beta``) and the theorem after it (``thm:regret1``).
+    """
+
+    explore: str = choice(
+        *EXPLORE,
+        default="widest",
+        doc="which too-uncertain arm to pull (line 14 leaves it free): ``widest``, ``first``, ``random``, or "
+        "``optimistic`` (the largest upper confidence bound).",
+    )
+
+    def with_fixed_arms(self, arms: jax.Array) -> Any:
+        """Return the same algorithm for arms ``[num_arms, dim]`` that never change: one layer at a time."""
+        from jaxvar.algorithms.save_fixed import FixedSave
+
+        chex.assert_shape(arms, (None, self.dim))
+        return FixedSave(save=self, arms=arms)
+
+    def select(self, state: LayeredState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
+        """Choose an arm of ``arms [num_arms, dim]`` (lines 5-16)."""
+        chex.assert_shape(arms, (None, self.dim))
+        return self.decide(descend(self, state, arms), random.key_words(key))
+
+    def decide(self, end: End, words: jax.Array) -> Choice:
+        """Choose among the active arms of the layer where the round ends (lines 8 and 14-15)."""
+        learns = end.layer > 0
+        width = jnp.sqrt(end.width2)
+        upper = end.pred + end.beta * width
+        allowed = end.active & (~learns | (end.width2 > end.scale))  # |a| > 2^-l in the norm of Sigma^-1
+
+        def best(values: jax.Array) -> jax.Array:
+            return tie_rules.pick(tie_rules.best(values, allowed, self.tie_tolerance, 1), words, self.ties)
+
+        if self.explore == "optimistic":
+            action = best(upper)
+        elif self.explore == "widest":
+            action = best(jnp.where(learns, width, upper))
+        else:
+            explore = tie_rules.pick(allowed, words, "lowest" if self.explore == "first" else "random")
+            action = jnp.where(learns, explore, best(upper))
+        weight = jnp.where(learns, jnp.sqrt(end.scale) / take(width, action), 0)  # line 15
+        return Choice(action, end.layer, weight, end.lost.astype(jnp.int32))
+
+
+save = factory(Save)
+
+
+def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array) -> End:
+    """Go down the layers, dropping arms, to the one where the round ends (lines 5-13)."""
+    q = ridge.scales(self.capacity, self.dtype)
+    num_arms, beta_hat = arms.shape[0], state.beta_hat
+
+    active, stopped = jnp.ones(num_arms, bool), jnp.zeros((), bool)
     # The layer in which the round ends, as seen from outside the loop.
-    number = layer = jnp.zeros(one, jnp.int32)
-    scale, beta = jnp.ones(one, self.dtype), jnp.zeros(one, self.dtype)
-    width2 = pred = jnp.zeros((num_arms, *one), self.dtype)
-    for i, (scaled_width2, estimate) in enumerate(views):
+    number = layer = jnp.int32(0)
+    scale, beta = jnp.ones((), self.dtype), jnp.zeros((), self.dtype)
+    width2 = pred = jnp.zeros(num_arms, self.dtype)
+    for i, (scaled_width2, estimate) in enumerate(self.stats(state, arms)):
         largest = jnp.max(jnp.where(active, scaled_width2, 0), axis=0)
         if i == 0:
             finite = jnp.isfinite(largest)  # every arm is active here
-        certain = largest <= q[i] * alpha**2  # line 7: every active width is at most alpha
+        certain = largest <= q[i] * self.alpha**2  # line 7: every active width is at most alpha
         explores = ~certain & (largest > q[i] ** 2)  # line 13: some active width is above 2^-l
 
         ends = ~stopped & (certain | explores)
-        width2 = jnp.where(ends[None], scaled_width2 / q[i], width2)
-        pred = jnp.where(ends[None], estimate, pred)
+        width2 = jnp.where(ends, scaled_width2 / q[i], width2)
+        pred = jnp.where(ends, estimate, pred)
         scale = jnp.where(ends, q[i], scale)
         beta = jnp.where(ends, beta_hat[i], beta)
         number = jnp.where(ends, i + 1, number)
@@ -155,37 +248,8 @@ def descend(self: layered.LayeredAlgorithm, beta_hat: jax.Array, views: list[tup
 
         # Line 12: keep what may still be the best.
         best = jnp.max(jnp.where(active, estimate, -jnp.inf), axis=0)
-        keep = estimate >= (best - 2 * np.sqrt(q[i]) * beta_hat[i])[None]
-        active = active & (keep | stopped[None])
+        keep = estimate >= best - 2 * np.sqrt(q[i]) * beta_hat[i]
+        active = active & (keep | stopped)
 
     lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE)
     return End(active, width2, pred, beta, scale, number, layer, lost)
-
-
-def decide(
-    self: Save,
-    active: jax.Array,  # [N]
-    width2: jax.Array,  # [N]   squared widths in the layer where the round ends
-    pred: jax.Array,  # [N]   estimates there
-    beta: jax.Array,  # []   its radius
-    scale: jax.Array,  # []   4^-l
-    layer: jax.Array,  # []   l, or 0 where every width is at most alpha
-    words: jax.Array,
-    lost: jax.Array,
-) -> Choice:
-    """Choose among the active arms of the layer where the round ends (lines 8 and 14-15)."""
-    learns = layer > 0
-    width = jnp.sqrt(width2)
-    upper = pred + beta[None] * width
-    allowed = active & (~learns[None] | (width2 > scale[None]))  # |a| > 2^-l in the norm of Sigma^-1
-    if self.explore == "optimistic":
-        action = tie_rules.pick(tie_rules.best(upper, allowed, self.tie_tolerance), words, self.ties)
-    elif self.explore == "widest":
-        value = jnp.where(learns[None], width, upper)
-        action = tie_rules.pick(tie_rules.best(value, allowed, self.tie_tolerance), words, self.ties)
-    else:
-        exploit = tie_rules.pick(tie_rules.best(upper, allowed, self.tie_tolerance), words, self.ties)
-        explore = tie_rules.pick(allowed, words, "lowest" if self.explore == "first" else "random")
-        action = jnp.where(learns, explore, exploit)
-    weight = jnp.where(learns, jnp.sqrt(scale) / tie_rules.take(width, action), 0)  # line 15
-    return Choice(action, layer, weight, lost.astype(jnp.int32))

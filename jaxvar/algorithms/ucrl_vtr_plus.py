@@ -11,15 +11,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxvar import checks, planning, random
-from jaxvar import ties as tie_rules
+from jaxvar import planning
 from jaxvar.algorithms import moments
 from jaxvar.algorithms.interface import Confidence, Model, Step
 from jaxvar.algorithms.moments import MomentPlan, MomentState
-from jaxvar.algorithms.optimistic_plan import batch_shape, ellipsoid_bound, known_model, optimistic_plan
-from jaxvar.batching import seeds_last
+from jaxvar.algorithms.optimistic_plan import ValueTargeted, ellipsoid_bound, known_model
 from jaxvar.claims import Claim
-from jaxvar.pytrees import float_dtype, leaf, pytree, static
+from jaxvar.parameters import count, factory, flag, number, pytree
 
 CLAIM = Claim(
     name="UCRL-VTR+",
@@ -32,6 +30,7 @@ CLAIM = Claim(
     efficient=True,
     constants="derived again",
     table=2,
+    row=2,
     assumption="inhomogeneous, rewards add up to at most H",
 )
 
@@ -45,68 +44,7 @@ class Radii(NamedTuple):
 
 
 @pytree
-class UcrlVtrPlus:
-    """UCRL-VTR+; built by :func:`ucrl_vtr_plus`."""
-
-    norm_bound: Any  # B, with |theta*| <= B
-    delta: Any
-    given_lam: Any  # the ridge, or None for 1 / B^2
-    value_bound: Any
-    beta_scale: Any
-    tie_tolerance: Any
-    dim: int = static()
-    horizon: int = static()
-    per_step: bool = static()
-    ties: str = static()
-
-    @property
-    def dtype(self) -> Any:
-        """The float type of the run."""
-        return jnp.result_type(self.delta)
-
-    @property
-    def lam(self) -> Any:
-        """The ridge."""
-        return 1 / self.norm_bound**2 if self.given_lam is None else self.given_lam
-
-    @property
-    def capacity(self) -> int:
-        """How many pairs of regressions there are: one for each stage, or one for all."""
-        return self.horizon if self.per_step else 1
-
-    def init(self, model: Model) -> MomentState:
-        """Empty regressions, ``[capacity, 2, ...]``."""
-        known_model(model, self.dim, self.horizon)
-        return moments.init_moments(self.dim, (self.capacity, 2), self.lam, self.dtype)
-
-    def plan(self, state: MomentState, model: Model, key: jax.Array | None = None) -> MomentPlan:
-        """Optimistic values and policy of the coming episode; without a key ties go to the lowest action."""
-        words = None if key is None else random.key_words(key)
-        return _plan(self, state, known_model(model, self.dim, self.horizon), words)
-
-    def update(self, state: MomentState, model: Model, plan: MomentPlan, step: Step) -> MomentState:
-        """One step of both regressions, the first one weighted."""
-        return _update(self, state, known_model(model, self.dim, self.horizon), plan, step)
-
-    def confidence(self, state: MomentState) -> Confidence:
-        """The ellipsoids that plans use, one for each stage or one for all, as layers."""
-        ridges, beta = (jnp.broadcast_to(x, self.capacity) for x in (self.lam, _radii(self, state.steps).plan))
-        return Confidence(state.regressions.loss[:, 0], ridges, beta)
-
-
-def ucrl_vtr_plus(
-    dim: int,
-    horizon: int,
-    *,
-    norm_bound: Any = 1.0,
-    delta: Any = 0.01,
-    lam: Any = None,
-    per_step: bool = False,
-    value_bound: Any = 1.0,
-    beta_scale: Any = 1.0,
-    ties: str = "random",
-    tie_tolerance: Any = None,
-) -> UcrlVtrPlus:
+class UcrlVtrPlus(ValueTargeted):
     r"""UCRL-VTR+: the regression of the next value, weighted by a variance estimated from that of its square.
 
     .. math:: Q_h = [r + \langle f, \hat\theta\rangle + \hat\beta\|f\|_{\hat\Sigma^{-1}}]_{[0, v]},
@@ -130,22 +68,6 @@ def ucrl_vtr_plus(
 
     .. math:: \tilde\beta = c(8 v^2\sqrt{d\log(1 + n v^4 / (d\lambda))\,\ell} + 4 v^2 \ell) + \sqrt\lambda B
 
-    Args:
-      dim: d, the length of a feature.
-      horizon: H, steps per episode.
-      norm_bound: B, with \|theta*\| <= B.
-      delta: failure probability; the theorem fails with probability at most 5 delta.
-      lam: the ridge; ``1 / B^2`` if not given.
-      per_step: regress in each stage apart, as published for transitions that differ between stages; by default all
-        stages share their regressions, since they share theta*.
-      value_bound: v, no value is larger: 1 where the total reward is at most 1.
-      beta_scale: c, a multiplier of the stochastic parts; 1 is the theorem.
-      ties: ``random`` or ``lowest`` action, among those within ``tie_tolerance`` of the best.
-      tie_tolerance: relative, 1e-9 in float64 and 1e-5 in float32 if not given.
-
-    Returns:
-      The algorithm, a pytree.
-
     References:
       Zhou, Gu, Szepesvari (2021), Nearly minimax optimal reinforcement learning for linear mixture Markov decision
       processes, Theorem 4.1 and Algorithm 2. Zhang, Zhou, Gu (2021), Reward-free model-based reinforcement learning
@@ -157,67 +79,84 @@ def ucrl_vtr_plus(
       ``lam / H^4`` would be the same as ``lam`` in [0, H]. By default one regression for all stages, whose logarithms
       then count all steps. The tie rule is ours.
     """
-    if not isinstance(per_step, bool):
-        raise ValueError(f"per_step must be True or False, got {per_step!r}")
-    if tie_tolerance is None:
-        tie_tolerance = tie_rules.default_tolerance(float_dtype())
-    return UcrlVtrPlus(
-        norm_bound=leaf(checks.parameter("norm_bound", norm_bound)),
-        delta=leaf(checks.parameter("delta", delta)),
-        given_lam=None if lam is None else leaf(checks.parameter("lam", lam)),
-        value_bound=leaf(checks.parameter("value_bound", value_bound)),
-        beta_scale=leaf(checks.parameter("beta_scale", beta_scale)),
-        tie_tolerance=leaf(checks.parameter("tie_tolerance", tie_tolerance)),
-        dim=checks.count("dim", dim),
-        horizon=checks.count("horizon", horizon),
-        per_step=per_step,
-        ties=checks.choice("ties", ties, tie_rules.RULES),
+
+    horizon: int = count(kw_only=False, doc="H, steps per episode.")
+    delta: Any = number(
+        above=0,
+        below=1,
+        default=0.01,
+        doc="failure probability; the theorem fails with probability at most 5 delta.",
+    )
+    per_step: bool = flag(
+        default=False,
+        doc="regress in each stage apart, as published for transitions that differ between stages; by default all "
+        "stages share their regressions, since they share theta*.",
     )
 
+    @property
+    def capacity(self) -> int:
+        """How many pairs of regressions there are: one for each stage, or one for all."""
+        return self.horizon if self.per_step else 1
 
-def _radii(self: UcrlVtrPlus, steps: jax.Array) -> Radii:
-    """Those of the coming episode, or of the one that ``steps []`` is in."""
-    d, k = self.dim, (steps // self.horizon + 1).astype(self.dtype)
-    n = k if self.per_step else k * self.horizon
-    log_union = jnp.log(4 / self.delta) + 2 * jnp.log(n) + (math.log(self.horizon) if self.per_step else 0)
-    log_det, log_det_square = jnp.log1p(n / self.lam), jnp.log1p(n * self.value_bound**4 / (d * self.lam))
-    range_part = 4 * math.sqrt(d) * log_union
-    stochastic = (
-        8 * jnp.sqrt(d * log_det * log_union) + range_part,
-        8 * d * jnp.sqrt(log_det * log_union) + range_part,
-        self.value_bound**2 * (8 * jnp.sqrt(d * log_det_square * log_union) + 4 * log_union),
-    )
-    bias = jnp.sqrt(self.lam) * self.norm_bound
-    return Radii(*(self.beta_scale * part + bias for part in stochastic))
+    def init(self, model: Model) -> MomentState:
+        """Return empty regressions, ``[capacity, 2, ...]``."""
+        known_model(model, self.dim, self.horizon)
+        return moments.init_moments(self.dim, (self.capacity, 2), self.lam, self.dtype)
+
+    def plan(self, state: MomentState, model: Model, key: jax.Array | None = None) -> MomentPlan:
+        """Plan the coming episode; without a key ties go to the lowest action."""
+        regressions, beta = state.regressions, self.radii(state.steps).plan
+        ellipsoids = (regressions.theta_hat[:, 0], regressions.sigma_inv[:, 0] * beta**2)
+
+        def bound(feature: jax.Array, ellipsoid: tuple[jax.Array, jax.Array]) -> jax.Array:
+            return ellipsoid_bound(feature, *ellipsoid)
+
+        known = known_model(model, self.dim, self.horizon)
+        if self.per_step:
+            plan = self.optimistic_plan(known, bound, key, self.value_bound, stages=ellipsoids)
+        else:
+            shared = (ellipsoids[0][0], ellipsoids[1][0])
+            plan = self.optimistic_plan(known, lambda f: bound(f, shared), key, self.value_bound)
+        return MomentPlan(plan.q, plan.value, plan.policy, regressions)
+
+    def update(self, state: MomentState, model: Model, plan: MomentPlan, step: Step) -> MomentState:
+        """Learn by one step of both regressions, the first one weighted."""
+        known, v = known_model(model, self.dim, self.horizon), self.value_bound
+        pair = step.stage if self.per_step else jnp.zeros_like(step.stage)
+        start, now = (jax.tree.map(lambda x: planning.at_stage(x, pair), r) for r in (plan.start, state.regressions))
+        feature, target = moments.moment_pairs(known, plan.value, step, 2, 1)
+        radii = self.radii(state.steps)
+        var_bar = moments.variance_bound(moments.look(start, feature), radii.value, radii.square, v)[0]
+        first = 1 / jnp.sqrt(jnp.maximum(v**2 / self.dim, var_bar))
+        weights = jnp.stack([first, jnp.ones_like(first)])
+        new, taught, failure = moments.regress(now, feature, target, weights, self.lam)
+        return MomentState(
+            regressions=jax.tree.map(lambda x, y: planning.with_stage(x, pair, y), state.regressions, new),
+            steps=state.steps + 1,
+            layer=jnp.where(taught, pair + 1, 0),
+            weight=jnp.where(taught, first, 0),
+            status=state.status | failure,
+        )
+
+    def radii(self, steps: jax.Array) -> Radii:
+        """Return those of the coming episode, or of the one that ``steps []`` is in."""
+        d, k = self.dim, (steps // self.horizon + 1).astype(self.dtype)
+        n = k if self.per_step else k * self.horizon
+        log_union = jnp.log(4 / self.delta) + 2 * jnp.log(n) + (math.log(self.horizon) if self.per_step else 0)
+        log_det, log_det_square = jnp.log1p(n / self.lam), jnp.log1p(n * self.value_bound**4 / (d * self.lam))
+        range_part = 4 * math.sqrt(d) * log_union
+        stochastic = (
+            8 * jnp.sqrt(d * log_det * log_union) + range_part,
+            8 * d * jnp.sqrt(log_det * log_union) + range_part,
+            self.value_bound**2 * (8 * jnp.sqrt(d * log_det_square * log_union) + 4 * log_union),
+        )
+        bias = jnp.sqrt(self.lam) * self.norm_bound
+        return Radii(*(self.beta_scale * part + bias for part in stochastic))
+
+    def confidence(self, state: MomentState) -> Confidence:
+        """Return the ellipsoids that plans use, one for each stage or one for all, as layers."""
+        ridges, beta = (jnp.broadcast_to(x, self.capacity) for x in (self.lam, self.radii(state.steps).plan))
+        return Confidence(state.regressions.loss[:, 0], ridges, beta)
 
 
-@seeds_last
-def _plan(self: UcrlVtrPlus, state: MomentState, model: Model, words: jax.Array | None) -> MomentPlan:
-    regressions, beta = state.regressions, _radii(self, state.steps).plan
-    theta_hat, shape = regressions.theta_hat[:, 0], regressions.sigma_inv[:, 0] * (beta**2)[None, None, None]
-    batch = batch_shape(model, words, shape[0, 0, 0], self.value_bound, self.tie_tolerance)
-    rest = (self.value_bound, words, self.ties, self.tie_tolerance, batch)
-    if self.per_step:
-        plan = optimistic_plan(model, lambda f, of: ellipsoid_bound(f, *of), *rest, stages=(theta_hat, shape))
-    else:
-        plan = optimistic_plan(model, lambda f: ellipsoid_bound(f, theta_hat[0], shape[0]), *rest)
-    return moments.with_start(plan, regressions)
-
-
-@seeds_last
-def _update(self: UcrlVtrPlus, state: MomentState, model: Model, plan: MomentPlan, step: Step) -> MomentState:
-    v, one = self.value_bound, jnp.ones_like(self.value_bound)
-    pair = step.stage if self.per_step else jnp.zeros_like(step.stage)
-    start, now = (jax.tree.map(lambda x: planning.at_stage(x, pair), r) for r in (plan.start, state.regressions))
-    feature, target = moments.moment_pairs(model, plan, step, 2, one)
-    radii = _radii(self, state.steps)
-    var_bar = moments.variance_bound(moments.look(start, feature), radii.value, radii.square, v)[0]
-    first = 1 / jnp.sqrt(jnp.maximum(v**2 / self.dim, var_bar))
-    new, taught, failure = moments.regress(now, feature, target, jnp.stack([first, jnp.ones_like(first)]))
-    return MomentState(
-        regressions=jax.tree.map(lambda x, y: planning.with_stage(x, pair, y), state.regressions, new),
-        steps=state.steps + 1,
-        layer=jnp.where(taught, pair + 1, 0).astype(jnp.int32),
-        weight=jnp.where(taught, first, 0),
-        status=state.status | failure,
-    )
+ucrl_vtr_plus = factory(UcrlVtrPlus)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import jax.numpy as jnp
-
-from jaxvar import checks
-from jaxvar.algorithms import netted, netted_episodes
+from jaxvar.algorithms.netted import fine_iota, fine_scales, log2_of
+from jaxvar.algorithms.var_lin import VarLin
 from jaxvar.claims import Claim
-from jaxvar.pytrees import pytree
+from jaxvar.parameters import count, factory, pytree
 
 CLAIM = Claim(
     name="VarLin2",
@@ -23,41 +20,13 @@ CLAIM = Claim(
     efficient=False,
     constants="reconstructed",
     table=2,
+    row=4,
     assumption="homogeneous, rewards add up to at most 1",
 )
 
 
 @pytree
-class VarLin2(netted_episodes.NettedEpisodes):
-    """VarLin2; built by :func:`var_lin2`."""
-
-    @property
-    def iota(self) -> Any:
-        """``128 log((12 K H 2^L)^(d + 2) / delta)`` with ``L = max(1, floor(log2(1 + K H / d)))``."""
-        steps = self.num_episodes * self.horizon
-        finest = jnp.maximum(jnp.floor(jnp.log2(1 + steps / self.dim)), 1)
-        inner = jnp.log(12 * steps) + finest * math.log(2)
-        return 128 * ((self.dim + 2) * inner - jnp.log(self.delta))
-
-
-def var_lin2(
-    dim: int,
-    horizon: int,
-    num_episodes: Any,
-    *,
-    norm_bound: Any = 1.0,
-    delta: Any = 0.01,
-    test: str = "tight",
-    beta_scale: Any = 1.0,
-    num_moments: int = 3,
-    num_groups: int = 5,
-    cells: int | None = None,
-    num_directions: int | None = None,
-    num_scales: int | None = None,
-    every: int = 1,
-    ties: str = "random",
-    tie_tolerance: Any = None,
-) -> VarLin2:
+class VarLin2(VarLin):
     r"""VarLin2: the set of VarLin with more scales and other constants; what is new is how its regret is counted.
 
     **Setting, selection, update, set, state, cost.** Those of :func:`jaxvar.var_lin`, with the scales
@@ -67,55 +36,27 @@ def var_lin2(
 
     With the tight test VarLin and VarLin2 differ in their number of scales alone.
 
-    Args:
-      dim: d, the length of a feature, at most 3.
-      horizon: H, steps per episode.
-      num_episodes: K, in iota and in how fine scales and exponents are; the run itself may be shorter.
-      norm_bound: B, with \|theta*\| <= B.
-      delta: failure probability.
-      test: ``tight`` or ``paper``.
-      beta_scale: c, a multiplier of the slabs' widths (not of the allowance for the size of a cell); 1 is the theorem.
-      num_moments: powers 1, 2, 4, ... of the value.
-      num_groups: of variances.
-      cells: along each axis of the box; 64, 32, 12 in dimension 1, 2, 3 if not given.
-      num_directions: of the half sphere; 1, 16, 64 if not given.
-      num_scales: ``L + 2`` if not given. Fewer moments, groups, directions or scales give a larger set, as valid.
-      every: episodes between two looks at the net.
-      ties: ``random`` or ``lowest`` action, among those within ``tie_tolerance`` of the best.
-      tie_tolerance: relative, 1e-9 in float64 and 1e-5 in float32 if not given.
-
-    Returns:
-      The algorithm, a pytree.
-
-    Raises:
-      ValueError: for d above 3, with the size that the net would have.
-
     References:
       Kim, Yang, Jun (2022), Improved regret analysis for variance-adaptive linear bandits and horizon-free linear
       mixture MDPs.
 
     Deviations:
       As for :func:`jaxvar.var_lin`. The printed iota is that of :func:`jaxvar.voful2` with K H steps for K rounds.
+
+    Raises:
+      ValueError: for d above 3, with the size that the net would have.
     """
-    num_episodes = checks.parameter("num_episodes", num_episodes)
-    if num_scales is None:
-        steps = 2.0 ** netted.log2_of(num_episodes) * checks.count("horizon", horizon)
-        num_scales = max(1, math.floor(math.log2(1 + steps / checks.count("dim", dim)))) + 2
-    shared = netted_episodes.parameters(
-        dim,
-        horizon,
-        num_episodes,
-        checks.count("num_scales", num_scales),
-        norm_bound,
-        delta,
-        test,
-        beta_scale,
-        num_moments,
-        num_groups,
-        cells,
-        num_directions,
-        every,
-        ties,
-        tie_tolerance,
+
+    num_scales: int = count(
+        default=None,
+        rule=lambda self: fine_scales(2.0 ** log2_of(self.num_episodes) * self.horizon, self.dim),
+        doc="``L + 2`` if not given. Fewer moments, groups, directions or scales give a larger set, as valid.",
     )
-    return VarLin2(**shared)
+
+    @property
+    def iota(self) -> Any:
+        """The logarithmic factor of the printed test."""
+        return fine_iota(self.num_episodes * self.horizon, self.dim, self.delta)
+
+
+var_lin2 = factory(VarLin2)

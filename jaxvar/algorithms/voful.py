@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
+import chex
+import jax
 import jax.numpy as jnp
 
-from jaxvar import checks
-from jaxvar.algorithms import netted
+from jaxvar import nets, random
+from jaxvar import ties as tie_rules
+from jaxvar.algorithms.ellipsoid import lost
+from jaxvar.algorithms.interface import Choice, Side
+from jaxvar.algorithms.netted import Netted, log2_of
 from jaxvar.claims import Claim
-from jaxvar.pytrees import pytree
+from jaxvar.parameters import count, factory, number, pytree
 
 CLAIM = Claim(
     name="VOFUL",
@@ -23,36 +28,24 @@ CLAIM = Claim(
     efficient=False,
     constants="reconstructed",
     table=1,
+    row=5,
     printed="d^2 without noise: the entries of VOFUL and VOFUL2 are swapped, as their general bounds show",
 )
 
+LARGEST_EXPONENT = 0.95  # psi(lam) is finite below 1
+
+
+class VofulState(NamedTuple):
+    """State of VOFUL or VOFUL2 for one seed; it does not grow with the rounds."""
+
+    sums: nets.Sums  # over C = J M constraints
+    net: nets.Net
+    round: jax.Array  # []   int32, rounds played
+    status: jax.Array  # []   int32
+
 
 @pytree
-class Voful(netted.NettedBandit):
-    """VOFUL; built by :func:`voful`."""
-
-    @property
-    def iota(self) -> Any:
-        """``16 d log(d K / delta)``."""
-        return 16 * self.dim * jnp.log(self.dim * self.num_rounds / self.delta)
-
-
-def voful(
-    dim: int,
-    num_rounds: Any,
-    *,
-    noise_bound: Any = 1.0,
-    theta_bound: Any = 1.0,
-    delta: Any = 0.01,
-    test: str = "tight",
-    beta_scale: Any = 1.0,
-    cells: int | None = None,
-    num_directions: int | None = None,
-    num_scales: int | None = None,
-    every: int = 16,
-    ties: str = "random",
-    tie_tolerance: Any = None,
-) -> Voful:
+class Voful(Netted):
     r"""VOFUL: pull :math:`\arg\max_a \max_{\theta\in\Theta} \langle a, \theta\rangle`, with :math:`\Theta` on a net.
 
     **Setting.** Arms change from round to round; noise in [-R, R] of unknown variance; d = 1, 2 or 3.
@@ -80,27 +73,6 @@ def voful(
     **Cost.** A round tries ``num_arms`` N products for its choice, and C N tests, each a minimum over G, divided by
     ``every``: with the defaults N = 1024 and C = 16 (log2 K + 1) at d = 2, N = 1728 and C = 64 (log2 K + 1) at d = 3.
 
-    Args:
-      dim: d, the length of an arm, at most 3.
-      num_rounds: K, in iota and in how fine scales and exponents are; the run itself may be shorter.
-      noise_bound: R, with \|noise\| <= R.
-      theta_bound: B, a bound on the norm of theta*.
-      delta: failure probability.
-      test: ``tight`` or ``paper``.
-      beta_scale: c, a multiplier of the tests' limits (not of the allowance for the size of a cell); 1 is the theorem.
-      cells: along each axis of the box; 64, 32, 12 in dimension 1, 2, 3 if not given.
-      num_directions: of the half sphere; 1, 16, 64 if not given.
-      num_scales: ``ceil(log2 K) + 1`` if not given. Fewer directions or scales give a larger set, as valid.
-      every: rounds between two looks at the net.
-      ties: ``random`` or ``lowest`` index, among arms within ``tie_tolerance`` of the best.
-      tie_tolerance: relative, 1e-9 in float64 and 1e-5 in float32 if not given.
-
-    Returns:
-      The algorithm, a pytree.
-
-    Raises:
-      ValueError: for d above 3, with the size that the net would have.
-
     References:
       Zhang, Yang, Ji, Du (2021), Improved variance-aware confidence sets for linear bandits and linear mixture MDP.
       Fan, Grama, Liu (2015), Exponential inequalities for martingales with applications, for the tight test.
@@ -110,23 +82,87 @@ def voful(
       that validity needs. The tight test replaces the printed one, whose constants are reconstructed; it holds with
       probability 1 - delta in all rounds at once. Directions of the ball of radius 2 with scales ``2^(2-j)`` become
       unit directions with scales ``2^(1-j)``, the same constraints divided by 2. Rewards are scaled by R.
+
+    Raises:
+      ValueError: for d above 3, with the size that the net would have.
     """
-    num_rounds = checks.parameter("num_rounds", num_rounds)
-    if num_scales is None:
-        num_scales = math.ceil(netted.log2_of(num_rounds)) + 1
-    shared = netted.parameters(
-        dim,
-        num_rounds,
-        checks.count("num_scales", num_scales),
-        noise_bound,
-        theta_bound,
-        delta,
-        test,
-        beta_scale,
-        cells,
-        num_directions,
-        every,
-        ties,
-        tie_tolerance,
+
+    dim: int = count(kw_only=False, doc="d, the length of an arm, at most 3.")
+    num_rounds: Any = number(
+        at_least=1,
+        kw_only=False,
+        doc="K, in iota and in how fine scales and exponents are; the run itself may be shorter.",
     )
-    return Voful(**shared)
+    noise_bound: Any = number(above=0, squared=True, default=1.0, doc=r"R, with \|noise\| <= R.")
+    theta_bound: Any = number(above=0, squared=True, default=1.0, doc="B, a bound on the norm of theta*.")
+    delta: Any = number(above=0, below=1, default=0.01, doc="failure probability.")
+    num_scales: int = count(
+        default=None,
+        rule=lambda self: math.ceil(log2_of(self.num_rounds)) + 1,
+        doc="``ceil(log2 K) + 1`` if not given. Fewer directions or scales give a larger set, as valid.",
+    )
+    num_exponents: int = count(
+        default=None,
+        rule=lambda self: 7 + math.floor(log2_of(self.num_rounds)),
+        doc="of the tight test's grid G; ``7 + floor(log2 K)`` if not given.",
+    )
+    every: int = count(default=16, doc="rounds between two looks at the net.")
+    ties: str = tie_rules.rule()
+    tie_tolerance: Any = tie_rules.tolerance()
+
+    @property
+    def dtype(self) -> Any:
+        """The float type of the run."""
+        return jnp.result_type(self.delta)
+
+    @property
+    def iota(self) -> Any:
+        """The logarithmic factor of the printed test, ``16 d log(d K / delta)``."""
+        return 16 * self.dim * jnp.log(self.dim * self.num_rounds / self.delta)
+
+    def init(self) -> VofulState:
+        """Return no observation, and all cells that meet the ball of radius B."""
+        net = nets.init_net(self.dim, self.cells, self.theta_bound, self.dtype)
+        alive = nets.meets_ball(nets.points(net, self.cells), net.half / self.cells, self.theta_bound)
+        sums = nets.init_sums(self.clip.num, self.dim, self.dtype)
+        return VofulState(sums, net._replace(alive=alive), jnp.int32(0), jnp.int32(0))
+
+    def select(self, state: VofulState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
+        """Choose the arm of ``arms [num_arms, dim]`` with the largest mean that a parameter left gives to any arm."""
+        chex.assert_shape(arms, (None, self.dim))
+        upper = nets.support(arms, state.net, self.cells)
+        candidates = tie_rules.best(upper, jnp.ones(upper.shape, bool), self.tie_tolerance, self.theta_bound)
+        action = tie_rules.pick(candidates, random.key_words(key), self.ties)
+        return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper))
+
+    def update(self, state: VofulState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> VofulState:
+        """Add to the sums; in every ``every``-th round drop the cells that no longer pass."""
+        chex.assert_shape(x, (self.dim,))
+        sums = nets.add(state.sums, nets.weights(x, self.clip), x, reward)
+        round = state.round + 1
+        due = round % self.every == 0
+        net, empty = nets.refine(state.net, self.cells, due, lambda points, cell: self.passes(sums, points, cell))
+        failed = nets.failure(empty, x, reward)
+        return VofulState(sums, net, round, state.status | choice.status | failed)
+
+    def passes(self, sums: nets.Sums, points: jax.Array, cell: jax.Array) -> jax.Array:
+        """Return which cells ``points [N, d]`` of half-sides ``cell [d]`` may hold a theta that passes, bool [N]."""
+        bound = (self.clip.scale.astype(self.dtype) * self.noise_bound)[:, None]  # l R of each constraint
+        root = jnp.sqrt(nets.square_sum(sums, points)) + nets.cell_norm(sums.aaxx, cell)[:, None]
+        if self.test == "paper":
+            limit = jnp.sqrt(self.iota) * root + bound * self.iota
+        else:
+            lam = nets.exponents(LARGEST_EXPONENT, self.num_exponents)
+            log = jnp.log(2 * self.num_exponents * self.clip.num / self.delta)
+            limit = bound * nets.exponential_limit((root / bound) ** 2, log, lam, nets.empirical_rate(lam))
+        slack = nets.cell_shift(sums.ax, cell)[:, None]
+        inside = nets.deviation(sums.ay, sums.ax, points) <= self.beta_scale * limit + slack
+        return jnp.all(inside, axis=0) & nets.meets_ball(points, cell, self.theta_bound)
+
+    def contains(self, state: VofulState, theta: jax.Array) -> jax.Array:
+        """Return whether the cell of ``theta [dim]`` is left, bool []."""
+        chex.assert_shape(theta, (self.dim,))
+        return nets.contains(state.net, self.cells, theta)
+
+
+voful = factory(Voful)

@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxvar.algorithms import ellipsoid
-from jaxvar.algorithms.ellipsoid import number, optional
 from jaxvar.claims import Claim
-from jaxvar.pytrees import pytree
+from jaxvar.parameters import factory, number, pytree
 
 CLAIM = Claim(
     name="Weighted OFUL",
@@ -24,50 +23,12 @@ CLAIM = Claim(
     efficient=True,
     constants="derived again",
     table=1,
+    row=3,
 )
 
 
 @pytree
 class WeightedOful(ellipsoid.KnownVarianceEllipsoid):
-    """Weighted OFUL; built by :func:`weighted_oful`."""
-
-    noise_bound: Any  # R
-    norm_bound: Any  # A
-
-    def ridge(self) -> Any:
-        """``lam``; the theorem's is ``1 / B^2``."""
-        return 1 / self.theta_bound**2 if self.lam is None else self.lam
-
-    def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
-        """``1 / sigma_bar`` with ``sigma_bar = max(R / sqrt(d), sigma)``."""
-        return 1 / jnp.maximum(jnp.sqrt(self.told(noise_var)), self.noise_bound / math.sqrt(self.dim))
-
-    def radius(self, state: ellipsoid.EllipsoidState) -> jax.Array:
-        """``c beta_t + sqrt(lam) B`` after t observations; ``beta_0 = 0``, since no weight has been given yet."""
-        t = jnp.maximum(state.round, 1).astype(self.dtype)
-        largest = state.largest_weight  # 1 / min sigma_bar
-        lam = self.ridge()
-        log0 = jnp.log(4 / self.delta) + 2 * jnp.log(t)  # log(4 t^2 / delta)
-        growth = jnp.log1p(t * (self.norm_bound * largest) ** 2 / (self.dim * lam))
-        stochastic = 8 * jnp.sqrt(self.dim * growth * log0) + 4 * self.noise_bound * largest * log0
-        return self.beta_scale * stochastic + jnp.sqrt(lam) * self.theta_bound
-
-
-def weighted_oful(
-    dim: int,
-    *,
-    noise_bound: Any = 1.0,
-    delta: Any = 0.01,
-    lam: Any = None,
-    theta_bound: Any = 1.0,
-    norm_bound: Any = 1.0,
-    beta_scale: Any = 1.0,
-    fixed_radius: Any = None,
-    variance_scale: Any = 1.0,
-    variance_bound: Any = None,
-    ties: str = "random",
-    tie_tolerance: Any = None,
-) -> WeightedOful:
     r"""Weighted OFUL: pull :math:`\arg\max_a \langle a, \hat\theta_t\rangle + \hat\beta_t\|a\|_{\Sigma_t^{-1}}`.
 
     An observation has the weight :math:`1/\bar\sigma_t`, :math:`\bar\sigma_t = \max\{R/\sqrt d, \sigma_t\}`, and with
@@ -81,34 +42,33 @@ def weighted_oful(
     The floor :math:`R/\sqrt d` is what makes the regret grow as :math:`\sqrt{dK}` even without noise. The radius
     follows the smallest :math:`\bar\sigma` so far: one quiet round enlarges it for good.
 
-    Args:
-      dim: d, the length of an arm.
-      noise_bound: R, with \|noise\| <= R.
-      delta: failure probability.
-      lam: the ridge; the theorem's 1 / B^2 if not given.
-      theta_bound: B, a bound on the norm of theta*.
-      norm_bound: A, a bound on the norm of an arm.
-      beta_scale: c, a multiplier of the stochastic part; 1 is the theorem.
-      fixed_radius: a constant that replaces the whole radius.
-      variance_scale: multiplies the variance that is told; above 1, an over-estimate.
-      variance_bound: a constant told in place of the variance, if given.
-      ties: ``random`` or ``lowest`` index, among arms within ``tie_tolerance`` of the best.
-      tie_tolerance: relative, 1e-9 in float64 and 1e-5 in float32 if not given.
-
-    Returns:
-      The algorithm, a pytree.
-
     References:
       Zhou, Gu, Szepesvari (2021), Nearly minimax optimal reinforcement learning for linear mixture Markov decision
       processes, the algorithm for heteroscedastic linear bandits and Theorem 4.1, the Bernstein inequality behind its
       radius: applied to :math:`a/\bar\sigma` and :math:`\epsilon/\bar\sigma`, of variance at most 1, size at most
       :math:`R/m_t` and norm at most :math:`A/m_t`.
     """
-    return WeightedOful(
-        **ellipsoid.parameters(dim, delta, theta_bound, beta_scale, fixed_radius, ties, tie_tolerance),
-        lam=optional("lam", lam),
-        variance_scale=number("variance_scale", variance_scale),
-        variance_bound=optional("variance_bound", variance_bound),
-        noise_bound=number("noise_bound", noise_bound),
-        norm_bound=number("norm_bound", norm_bound),
+
+    lam: Any = number(
+        above=0,
+        default=None,
+        rule=lambda self: 1 / self.theta_bound**2,
+        doc="the ridge; the theorem's 1 / B^2 if not given.",
     )
+
+    def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
+        """Return ``1 / sigma_bar`` with ``sigma_bar = max(R / sqrt(d), sigma)``, []."""
+        return 1 / jnp.maximum(jnp.sqrt(self.told(noise_var)), self.noise_bound / math.sqrt(self.dim))
+
+    def radius_of(self, state: ellipsoid.EllipsoidState) -> jax.Array:
+        """Return ``c beta_t + sqrt(lam) B`` after t observations, []; ``beta_0 = 0``, since no weight is given yet."""
+        t = jnp.maximum(state.round, 1).astype(self.dtype)
+        largest = state.largest_weight  # 1 / min sigma_bar
+        lam = self.lam
+        log0 = jnp.log(4 / self.delta) + 2 * jnp.log(t)  # log(4 t^2 / delta)
+        growth = jnp.log1p(t * (self.norm_bound * largest) ** 2 / (self.dim * lam))
+        stochastic = 8 * jnp.sqrt(self.dim * growth * log0) + 4 * self.noise_bound * largest * log0
+        return self.beta_scale * stochastic + jnp.sqrt(lam) * self.theta_bound
+
+
+weighted_oful = factory(WeightedOful)

@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxvar.algorithms import ellipsoid
-from jaxvar.algorithms.ellipsoid import number, optional
 from jaxvar.claims import Claim
-from jaxvar.pytrees import pytree
+from jaxvar.parameters import factory, number, pytree
 
 CLAIM = Claim(
     name="Weighted OFUL+",
@@ -23,71 +22,12 @@ CLAIM = Claim(
     efficient=True,
     constants="derived again",
     table=1,
+    row=4,
 )
 
 
 @pytree
 class WeightedOfulPlus(ellipsoid.KnownVarianceEllipsoid):
-    """Weighted OFUL+; built by :func:`weighted_oful_plus`."""
-
-    num_rounds: Any  # K of the theorem
-    noise_bound: Any  # R
-    norm_bound: Any  # A
-    alpha: Any  # or None
-    gamma: Any  # or None
-
-    def ridge(self) -> Any:
-        """``lam``; the theorem's is ``d / B^2``."""
-        return self.dim / self.theta_bound**2 if self.lam is None else self.lam
-
-    def floors(self) -> tuple[Any, Any]:
-        """``alpha`` and ``gamma^2``; the theorem's are ``1 / sqrt(K)`` and ``R / sqrt(d)``."""
-        alpha = self.num_rounds**-0.5 if self.alpha is None else self.alpha
-        return alpha, self.noise_bound * self.dim**-0.5 if self.gamma is None else self.gamma**2
-
-    def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
-        """``1 / sigma_bar`` with ``sigma_bar^2 = max(sigma^2, alpha^2, gamma^2 width)``."""
-        return weight(self.told(noise_var), width, *self.floors())
-
-    def radius(self, state: ellipsoid.EllipsoidState) -> jax.Array:
-        """``c beta_k + sqrt(lam) B`` in round k; there is no stochastic part in round 1."""
-        lam = self.ridge()
-        stochastic = stochastic_radius(self, state.round, lam, *self.floors())
-        return self.beta_scale * stochastic + jnp.sqrt(lam) * self.theta_bound
-
-
-def weight(told: jax.Array, width: jax.Array, alpha: Any, gamma2: Any) -> jax.Array:
-    """``1 / sigma_bar`` with ``sigma_bar^2 = max(sigma^2, alpha^2, gamma^2 width)``, where sigma^2 is ``told``."""
-    return 1 / jnp.sqrt(jnp.maximum(jnp.maximum(told, alpha**2), gamma2 * width))
-
-
-def stochastic_radius(self: Any, round: jax.Array, lam: Any, alpha: Any, gamma2: Any) -> jax.Array:
-    """``12 sqrt(d log(1 + k A^2 / (alpha^2 d lam)) tau) + 30 R tau / gamma^2`` after k - 1 ``round``s; 0 at first."""
-    k = (round + 1).astype(self.dtype)
-    tau = jnp.log(32 * (1 + jnp.log(jnp.maximum(gamma2 / alpha, 1))) / self.delta) + 2 * jnp.log(k)
-    growth = jnp.log1p(k * self.norm_bound**2 / (alpha**2 * self.dim * lam))
-    stochastic = 12 * jnp.sqrt(self.dim * growth * tau) + 30 * tau * self.noise_bound / jnp.maximum(gamma2, alpha)
-    return jnp.where(round > 0, stochastic, 0)
-
-
-def weighted_oful_plus(
-    dim: int,
-    num_rounds: Any,
-    *,
-    noise_bound: Any = 1.0,
-    delta: Any = 0.01,
-    lam: Any = None,
-    theta_bound: Any = 1.0,
-    norm_bound: Any = 1.0,
-    alpha: Any = None,
-    gamma: Any = None,
-    beta_scale: Any = 1.0,
-    fixed_radius: Any = None,
-    variance_scale: Any = 1.0,
-    variance_bound: Any = None,
-    ties: str = "random",
-    tie_tolerance: Any = None,
-) -> WeightedOfulPlus:
     r"""Weighted OFUL+: pull :math:`\arg\max_a \langle a, \hat\theta_k\rangle + \hat\beta_k\|a\|_{\Sigma_k^{-1}}`.
 
     An observation has the weight :math:`1/\bar\sigma_k`,
@@ -101,26 +41,6 @@ def weighted_oful_plus(
     The variance :math:`\sigma_k^2` of the pulled arm is told with its reward: ``update`` uses it, the choice does not.
     Weights reach :math:`1/\alpha = \sqrt K`, so use float64.
 
-    Args:
-      dim: d, the length of an arm.
-      num_rounds: K, in alpha; the run itself may be shorter.
-      noise_bound: R, with \|noise\| <= R.
-      delta: failure probability.
-      lam: the ridge; the theorem's d / B^2 if not given.
-      theta_bound: B, a bound on the norm of theta*.
-      norm_bound: A, a bound on the norm of an arm.
-      alpha: the least sigma_bar; the theorem's 1 / sqrt(K) if not given.
-      gamma: how much the arm's uncertainty counts; the theorem's sqrt(R) / d^(1/4) if not given.
-      beta_scale: c, a multiplier of the stochastic part; 1 is the theorem.
-      fixed_radius: a constant that replaces the whole radius.
-      variance_scale: multiplies the variance that is told; above 1, an over-estimate.
-      variance_bound: a constant told in place of the variance, if given.
-      ties: ``random`` or ``lowest`` index, among arms within ``tie_tolerance`` of the best.
-      tie_tolerance: relative, 1e-9 in float64 and 1e-5 in float32 if not given.
-
-    Returns:
-      The algorithm, a pytree.
-
     References:
       Zhou, Gu (2022), Computationally efficient horizon-free reinforcement learning for linear mixture MDPs, the
       algorithm for heteroscedastic linear bandits. The radius applies its Bernstein inequality to
@@ -132,14 +52,59 @@ def weighted_oful_plus(
         bounds the same quantity. This changes nothing where :math:`\gamma^2 \ge \alpha`, that is
         :math:`R\sqrt{K/d} \ge 1` with the theorem's values; below it the printed radius is not defined.
     """
-    return WeightedOfulPlus(
-        **ellipsoid.parameters(dim, delta, theta_bound, beta_scale, fixed_radius, ties, tie_tolerance),
-        lam=optional("lam", lam),
-        variance_scale=number("variance_scale", variance_scale),
-        variance_bound=optional("variance_bound", variance_bound),
-        num_rounds=number("num_rounds", num_rounds),
-        noise_bound=number("noise_bound", noise_bound),
-        norm_bound=number("norm_bound", norm_bound),
-        alpha=optional("alpha", alpha),
-        gamma=optional("gamma", gamma),
+
+    num_rounds: Any = number(at_least=1, kw_only=False, doc="K, in alpha; the run itself may be shorter.")
+    lam: Any = number(
+        above=0,
+        default=None,
+        rule=lambda self: self.dim / self.theta_bound**2,
+        doc="the ridge; the theorem's d / B^2 if not given.",
     )
+    alpha: Any = number(
+        above=0,
+        squared=True,
+        default=None,
+        rule=lambda self: self.num_rounds**-0.5,
+        doc="the least sigma_bar, in the units of the rewards; the theorem's 1 / sqrt(K) if not given.",
+    )
+    gamma: Any = number(
+        at_least=0,
+        squared=True,
+        default=None,
+        doc="how much the arm's uncertainty counts; the theorem's sqrt(R) / d^(1/4) if not given.",
+    )
+
+    @property
+    def gamma2(self) -> Any:
+        """``gamma^2``."""
+        return self.noise_bound * self.dim**-0.5 if self.gamma is None else self.gamma**2
+
+    def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
+        """Return ``1 / sigma_bar``, []."""
+        return weight(self.told(noise_var), width, self.alpha, self.gamma2)
+
+    def radius_of(self, state: ellipsoid.EllipsoidState) -> jax.Array:
+        """Return ``c beta_k + sqrt(lam) B`` in round k, []."""
+        return radius(self, state.round)
+
+
+weighted_oful_plus = factory(WeightedOfulPlus)
+
+
+def weight(told: jax.Array, width: jax.Array, alpha: Any, gamma2: Any) -> jax.Array:
+    """Return ``1 / sigma_bar``, ``sigma_bar^2 = max(sigma^2, alpha^2, gamma^2 width)``; sigma^2 is ``told``, all []."""
+    return 1 / jnp.sqrt(jnp.maximum(jnp.maximum(told, alpha**2), gamma2 * width))
+
+
+def radius(algorithm: Any, rounds: jax.Array) -> jax.Array:
+    """Return the radius after ``rounds []`` rounds of an algorithm that has ``alpha`` and ``gamma2``, [].
+
+    In round k it is ``c (12 sqrt(d log(1 + k A^2 / (alpha^2 d lam)) tau) + 30 R tau / gamma^2) + sqrt(lam) B``; there
+    is no stochastic part in round 1.
+    """
+    dim, lam, alpha, gamma2 = algorithm.dim, algorithm.lam, algorithm.alpha, algorithm.gamma2
+    k = (rounds + 1).astype(algorithm.dtype)
+    tau = jnp.log(32 * (1 + jnp.log(jnp.maximum(gamma2 / alpha, 1))) / algorithm.delta) + 2 * jnp.log(k)
+    growth = jnp.log1p(k * algorithm.norm_bound**2 / (alpha**2 * dim * lam))
+    stochastic = 12 * jnp.sqrt(dim * growth * tau) + 30 * tau * algorithm.noise_bound / jnp.maximum(gamma2, alpha)
+    return algorithm.beta_scale * jnp.where(rounds > 0, stochastic, 0) + jnp.sqrt(lam) * algorithm.theta_bound

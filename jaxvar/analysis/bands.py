@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.analysis.intervals import mean_interval
 from jaxvar.analysis.resampling import RESAMPLES, resampled_means
 from jaxvar.analysis.sample import percent, sample
@@ -55,7 +55,7 @@ def band(
     """
     from scipy import special
 
-    checks.choice("kind", kind, ("simultaneous", "pointwise"))
+    parameters.check_choice("kind", kind, ("simultaneous", "pointwise"))
     curves = sample(cell, record)
     if curves.values.ndim != 2:
         raise ValueError(f"record must have one number per seed and round, got {record!r} of {curves.values.shape}")

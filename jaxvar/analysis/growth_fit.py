@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.analysis.growth_law import GrowthFit, Law, Scale
 from jaxvar.analysis.growth_points import Observations, alive, check_points, observe
 from jaxvar.analysis.growth_solver import Problem, response, solve
@@ -46,8 +46,8 @@ def fit_growth_law(
       ValueError: where the points cannot tell the law's parameters apart, a mean is not positive, or a fit did not
         converge.
     """
-    checks.choice("scale", scale, ("log", "relative"))
-    checks.number("level", level, low=0.0, high=1.0, low_open=True, high_open=True)
+    parameters.check_choice("scale", scale, ("log", "relative"))
+    parameters.check_number("level", level, low=0.0, high=1.0, low_open=True, high_open=True)
     if not cells:
         raise ValueError("cells must not be empty")
     seen = observe(law, cells, record, burn_in, resamples, seed)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.analysis.sample import percent
 from jaxvar.study.result import CellResult
 
@@ -40,7 +40,7 @@ class Law:
         for term in self.terms:
             for factor, exponent in term.exponents.items():
                 if exponent is not None:
-                    checks.number(f"exponent of {factor}", exponent)
+                    parameters.check_number(f"exponent of {factor}", exponent)
         kinds = [tuple(sorted(term.exponents.items(), key=str)) for term in self.terms]
         if len(set(kinds)) < len(kinds):
             raise ValueError("terms must differ: two with the same factors and exponents cannot be told apart")

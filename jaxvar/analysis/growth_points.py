@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.analysis.growth_law import Law
 from jaxvar.analysis.resampling import resampled_cells
 from jaxvar.analysis.sample import cell_name, sample, swept_value
@@ -37,7 +37,7 @@ def observe(
     stacks, given, seeds, names, left_out = list[Array](), list[dict[str, Array]](), list[Array](), list[str](), 0
     for cell in cells:
         samples = [sample(cell, name) for name in (record, *random)]
-        used = cell.rounds >= (cell.rounds[-1] if burn_in is None else checks.count("burn_in", burn_in))
+        used = cell.rounds >= (cell.rounds[-1] if burn_in is None else parameters.check_count("burn_in", burn_in))
         if not np.any(used):
             raise ValueError(f"{cell_name(cell)}: burn_in must be at most {cell.rounds[-1]}, got {burn_in}")
         if any(s.values.ndim != 2 for s in samples):
@@ -69,7 +69,7 @@ def _given(cell: CellResult, name: str, rounds: Array) -> Array:
             f"law: the factor {name!r} must be 'round', a record ({', '.join(cell.records)}) or a swept parameter of "
             f"every cell, and {cell_name(cell)} has none of that name"
         )
-    return np.full(len(rounds), checks.number(f"{cell_name(cell)}: {name}", value), np.float64)
+    return np.full(len(rounds), parameters.check_number(f"{cell_name(cell)}: {name}", value), np.float64)
 
 
 def check_points(law: Law, seen: Observations, record: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.analysis.resampling import RESAMPLES, resampled_means, resampled_seeds
 from jaxvar.analysis.sample import percent
 
@@ -51,8 +51,8 @@ def proportion(count: int, total: int, level: float = 0.95) -> tuple[float, floa
     """The exact (Clopper-Pearson) interval of a probability, of which ``count`` of ``total`` trials came true."""
     from scipy import special
 
-    checks.count("total", total)
-    checks.count("count", count, low=0, high=total)
+    parameters.check_count("total", total)
+    parameters.check_count("count", count, low=0, high=total)
     tail = (1 - _level(level)) / 2
     low = special.betaincinv(count, total - count + 1, tail) if count > 0 else 0.0
     high = special.betaincinv(count + 1, total - count, 1 - tail) if count < total else 1.0
@@ -111,7 +111,7 @@ def bootstrap_interval(
       seed: of the resampling; equal arguments give equal intervals.
     """
     n = _seeds(values, level)
-    checks.choice("method", method, ("percentile", "bca"))
+    parameters.check_choice("method", method, ("percentile", "bca"))
     estimate = np.asarray(statistic(values, axis=0))
     if statistic is np.mean:
         drawn = resampled_means(values, resamples, seed)
@@ -164,7 +164,7 @@ def _jackknife(values: Array, statistic: Statistic) -> Array:
 
 
 def _level(level: float) -> float:
-    return float(checks.number("level", level, low=0.0, high=1.0, low_open=True, high_open=True))
+    return float(parameters.check_number("level", level, low=0.0, high=1.0, low_open=True, high_open=True))
 
 
 def _seeds(values: Array, level: float) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 
 Array = np.ndarray[Any, Any]
 RESAMPLES = 2000
@@ -16,8 +16,8 @@ _MOST_ENTRIES = 4_000_000  # of a temporary array: 32 MB
 
 def resampled_seeds(num_seeds: int, number: int, seed: int, entries: int = 1) -> Iterator[Array]:
     """Blocks ``[block, num_seeds]`` of indices, ``number`` rows in all; ``entries`` is what one index will fetch."""
-    checks.count("resamples", number)
-    checks.count("seed", seed, low=0)
+    parameters.check_count("resamples", number)
+    parameters.check_count("seed", seed, low=0)
     rng = np.random.default_rng(seed)
     block = max(1, _MOST_ENTRIES // (num_seeds * entries))
     for first in range(0, number, block):

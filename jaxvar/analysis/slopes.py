@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.analysis.intervals import Interval
 from jaxvar.analysis.resampling import RESAMPLES, resampled_cells, resampled_means
 from jaxvar.analysis.sample import Sample, algorithm_name, environment_name, named, sample, swept_value, value_text
@@ -85,7 +85,7 @@ def slope_in_rounds(
     seed: int = 0,
 ) -> Slope:
     """The slope of one mean curve over the recorded rounds from ``burn_in`` on; whole curves are resampled."""
-    checks.count("burn_in", burn_in, high=int(cell.rounds[-1]))
+    parameters.check_count("burn_in", burn_in, high=int(cell.rounds[-1]))
     curve = sample(cell, record)
     late = cell.rounds >= burn_in
     values = _one_number_each(curve)[:, late]
@@ -135,7 +135,7 @@ def _slope(
     resampled: str,
 ) -> Slope:
     """The line through ``log mean [points]``, and the spread of those through ``drawn [resamples, points]``."""
-    checks.number("level", level, low=0.0, high=1.0, low_open=True, high_open=True)
+    parameters.check_number("level", level, low=0.0, high=1.0, low_open=True, high_open=True)
     record = samples[0].record
     used, excluded = _positive(parameter, record, x, mean, drawn)
     interval, intercept = None, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.analysis.sample import cell_name
 from jaxvar.study.result import CellResult
 
@@ -26,5 +26,5 @@ class Speed:
 
 def speed(cell: CellResult) -> Speed:
     """What a cell's play took."""
-    checks.number(f"{cell_name(cell)}: seconds", cell.seconds, low=0.0)
+    parameters.check_number(f"{cell_name(cell)}: seconds", cell.seconds, low=0.0)
     return Speed(cell, len(cell.seeds), cell.num_rounds, float(cell.seconds))

@@ -15,13 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import constants as presets
-from jaxvar import ridge, ties
+from jaxvar import lowering
 from jaxvar.audit import layers
 from jaxvar.audit import shadow as shadows
 from jaxvar.audit.peaks import Check, Peak, alone, no_peaks, raised, reading, whole
 from jaxvar.audit.statement import Claim, Finding, Statement, finding
-from jaxvar.batching import seeds_last
-from jaxvar.pytrees import float_dtype, pytree, static
+from jaxvar.parameters import float_dtype, pytree, static
 from jaxvar.records import regret, variance
 from jaxvar.simulate import simulate
 
@@ -81,14 +80,13 @@ def statements(names: tuple[str, ...], delta: float, is_proved: bool) -> tuple[S
     )
 
 
-@seeds_last
 def _update(radii: Any, memory: Memory, event: Any, save: Any, instance: Any) -> Memory:
     arms, mean = instance.arms, instance.mean
     noise = event.reward - event.mean
-    x = ties.take(arms, event.action)
+    x = lowering.take(arms, event.action)
     shadow, width2 = shadows.follow(memory.shadow, event.layer, x, event.weight, event.reward, noise, event.noise_var)
     seen = layers.look(shadow, instance.theta_star, 1)
-    learns = ridge.is_layer(shadow.count.shape[0], event.layer)
+    learns = lowering.is_layer(shadow.count.shape[0], event.layer)
     k = event.round.astype(noise.dtype)
     factor = jnp.log(4 * save.num_layers / save.delta)
     logs = (factor + 2 * jnp.log(k), factor + 2 * jnp.log(k + 1))
@@ -120,13 +118,13 @@ def _best_arm(
     memory: Memory, event: Any, seen: layers.Seen, learns: jax.Array, arms: Any, mean: Any, valid: jax.Array
 ) -> tuple[Check, Check]:
     """How far the best arm's estimate is behind when a layer is passed, by what line 12 allows; as it is, and given."""
-    best = ties.lowest(mean >= jnp.max(mean, axis=0)[None])
+    best = lowering.lowest(mean >= jnp.max(mean, axis=0)[None])
     here = jnp.sum(jnp.where(learns[:, None], seen.theta_hat, 0), axis=0)
-    pred = ridge.inner(arms, here)
+    pred = lowering.inner(arms, here)
     ahead = jnp.max(jnp.where(memory.active, pred, -jnp.inf), axis=0)
-    behind = ahead - ties.take(pred, best)
+    behind = ahead - lowering.take(pred, best)
     allowed = jnp.sum(jnp.where(learns, 2 * jnp.sqrt(seen.q) * event.state.beta_hat, 0), axis=0)
-    survives = ties.take(event.state.active.astype(pred.dtype), best) > 0
+    survives = lowering.take(event.state.active.astype(pred.dtype), best) > 0
     # An arm that is gone is a failure, whatever the shadow's estimates say.
     behind = jnp.where(survives, behind, jnp.maximum(behind, 2 * allowed))
     passed = (event.layer > 0) & (event.state.number != event.layer)

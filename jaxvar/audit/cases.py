@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import jax
 
-from jaxvar import checks, random
 from jaxvar import constants as presets
+from jaxvar import parameters, random
 from jaxvar.algorithms.save import save
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
 from jaxvar.audit import bandit, layers, martingales, mixture, one_layer, recursion
@@ -44,17 +44,17 @@ class Size:
     seed_key: int = 0
 
     def __post_init__(self) -> None:
-        checks.count("seeds", self.seeds, low=LEAST_SEEDS)
-        checks.count("rounds", self.rounds, low=_EPISODE)
-        checks.parameter("delta", self.delta)
-        checks.count("seed_key", self.seed_key, low=0, high=2**32 - 1)
+        parameters.check_count("seeds", self.seeds, low=LEAST_SEEDS)
+        parameters.check_count("rounds", self.rounds, low=_EPISODE)
+        parameters.check_number("delta", self.delta, low=0, high=1, low_open=True, high_open=True)
+        parameters.check_count("seed_key", self.seed_key, low=0, high=2**32 - 1)
 
 
 def cases(size: Size, wanted: tuple[str, ...] = ()) -> list[Case]:
     """Those with one of the ``wanted`` groups or statements; all where nothing is named."""
     known = keys(size)
     for name in wanted:
-        checks.choice("statements", name, (*GROUPS, *sorted(set().union(*known.values()))))
+        parameters.check_choice("statements", name, (*GROUPS, *sorted(set().union(*known.values()))))
     makers = dict(zip(GROUPS, (_streams, _layer, _save, _episodes), strict=True))
     chosen = [g for g in GROUPS if not wanted or g in wanted or known[g] & set(wanted)]
     return [Case(group, run) for group in chosen for run in makers[group](size)]

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import ties
+from jaxvar import lowering
 from jaxvar.audit import shadow as shadows
 from jaxvar.audit.layers import off_width
-from jaxvar.ridge import is_layer, scales_like
+from jaxvar.ridge import scales
 
 
 class Sums(NamedTuple):
@@ -67,7 +67,7 @@ def follow_episode(
     rows = instance.transition.reshape(flat, *instance.transition.shape[2:])
     phi = instance.phi.reshape(flat, *instance.phi.shape[2:])
     rewards = instance.reward.reshape(flat, *instance.reward.shape[2:])
-    q = scales_like(shadow.count, shadow.count.dtype)
+    q = scales(shadow.count.shape[0], shadow.count.dtype)
     threshold = np.log(4.0)
     zero, none = jnp.zeros_like(event.regret), jnp.zeros_like(shadow.count)
 
@@ -75,8 +75,8 @@ def follow_episode(
         sums, shadow, worst, growth, noise_here, _ = carry
         visit, layer, weight, here, following = given
         pair = visit.state * num_actions + visit.action
-        row, reward = ties.take(rows, pair), ties.take(rewards, pair)
-        feature = jnp.sum(ties.take(phi, pair) * following[0][:, None], axis=0)
+        row, reward = lowering.take(rows, pair), lowering.take(rewards, pair)
+        feature = jnp.sum(lowering.take(phi, pair) * following[0][:, None], axis=0)
         powers = _powers(following[:3], orders)
         mean = jnp.sum(row[None, None] * powers, axis=2)
         after = _at(powers, visit.next_state)
@@ -86,11 +86,11 @@ def follow_episode(
         other = jnp.sum(row[None] * (following[3:] - other_mean[:, None]) ** 2, axis=1)
 
         kept = jnp.all(growth <= threshold, axis=0)  # I_h: before this step's update
-        now = ties.take(here[0], visit.state)
+        now = lowering.take(here[0], visit.state)
         error = jnp.where(kept, jnp.maximum(now - reward - mean[0, 0], 0), 0)
         noise = mean[0, 0] - after[0, 0]
         target = after[0, 0]
-        learns = is_layer(none.shape[0], layer)
+        learns = lowering.is_layer(none.shape[0], layer)
         shadow, width2 = shadows.follow(shadow, layer, feature, weight, target, -noise, spread[0, 0])
         worst = Worst(
             off=jnp.maximum(worst.off, off_width(width2, q, learns)),
@@ -117,7 +117,7 @@ def follow_episode(
     by_stage = (visits, event.layer, event.weight, jnp.moveaxis(here, 1, 0), jnp.moveaxis(following, 1, 0))
     start = (sums, shadow, worst, none, zero, zero == 0)
     (new, shadow, worst, _, noise_here, kept), _ = jax.lax.scan(step, start, by_stage, length=stages)
-    first = ties.take(played[0], visits.state[0])
+    first = lowering.take(played[0], visits.state[0])
     grew = jnp.where(kept, zero, 1)  # 1 - I_H
     new = new._replace(
         grown=sums.grown + grew,
@@ -138,4 +138,4 @@ def _powers(functions: jax.Array, orders: int) -> jax.Array:
 
 def _at(powers: jax.Array, state: jax.Array) -> jax.Array:
     """``powers [3, orders, S]`` in a state ``[]``: ``[3, orders]``."""
-    return ties.take(jnp.moveaxis(powers, 2, 0), state)
+    return lowering.take(jnp.moveaxis(powers, 2, 0), state)

@@ -1,7 +1,7 @@
 """What is said of any layer that has just learned: confidence, variance, weights, potential and count.
 
-The same for SAVE and for UCRL-AVE but for the logarithms and some numbers, which are arguments. Written with the batch
-of seeds last; all sides of inequalities are ``[layers]``.
+The same for SAVE and for UCRL-AVE but for the logarithms and some numbers, which are arguments. All sides of
+inequalities are ``[layers]``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from jaxvar import ridge
 from jaxvar.audit import shadow as shadows
 from jaxvar.audit.peaks import Check
 from jaxvar.audit.statement import ROUNDING, Statement
-from jaxvar.batching import seeds_last
 from jaxvar.constants import RadiusConstants
-from jaxvar.radius import radius
+from jaxvar.ridge import radius
 
 EXACT = 1e-8  # relative: how exactly identities hold
 
@@ -40,7 +39,7 @@ class Seen(NamedTuple):
 
 def look(shadow: shadows.Shadow, theta_star: jax.Array, lam: Any) -> Seen:
     """At all layers."""
-    q = ridge.scales_like(shadow.count, shadow.count.dtype)
+    q = ridge.scales(shadow.count.shape[0], shadow.count.dtype)
     theta_hat = shadows.estimate(shadow)
     error = shadows.error(shadow, theta_hat, theta_star)
     return Seen(q, theta_hat, error, shadows.empirical(shadow, theta_hat, q * lam))
@@ -51,10 +50,9 @@ def inside(error: jax.Array, beta: jax.Array, applies: jax.Array) -> jax.Array:
     return jnp.all(~applies | (error <= beta * (1 + ROUNDING)), axis=0)
 
 
-@seeds_last
 def starts_inside(beta: jax.Array, theta_star: jax.Array, lam: Any) -> jax.Array:
     """The same before the first round, when ``theta_hat = 0`` and ``Sigma = q lam I``, []."""
-    q = ridge.scales_like(beta, beta.dtype)
+    q = ridge.scales(beta.shape[0], beta.dtype)
     norm2 = jnp.sum(theta_star * theta_star, axis=0)
     error = jnp.sqrt(q * (lam * norm2)[None])
     return inside(error, beta, beta >= 0)

@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import checks, random, ridge
+from jaxvar import lowering, parameters, random
 from jaxvar.audit.peaks import Check, Peak, alone, no_peaks, raised, reading
 from jaxvar.audit.statement import Finding, Statement, finding
-from jaxvar.pytrees import float_dtype
+from jaxvar.parameters import float_dtype
 
 GROUP = "martingales"
 R = 1.0  # no noise is larger
@@ -94,9 +94,9 @@ def _doubling(past: Past, anywhere: jax.Array, round: jax.Array) -> Draw:
 
 def _along(past: Past, anywhere: jax.Array) -> jax.Array:
     """The direction in which the sum is widest from zero; any where there is no sum yet."""
-    direction = ridge.transform(past.inverse, past.total)
+    direction = lowering.transform(past.inverse, past.total)
     length = jnp.sqrt(jnp.sum(direction * direction, axis=0))
-    return jnp.where((length > 0)[None], direction / jnp.where(length > 0, length, 1)[None], anywhere)
+    return jnp.where(length > 0, direction / jnp.where(length > 0, length, 1), anywhere)
 
 
 STREAMS = (
@@ -162,13 +162,12 @@ def inequalities(
     uniform = 8 * jnp.sqrt(stream.largest_variance * volume * log) + 4 * R * log
     all_variance = num_rounds * stream.largest_variance
     last = math.sqrt(2 * all_variance * math.log(1 / delta)) + 2 / 3 * R * math.log(1 / delta)
-    like = jnp.ones_like(past.norm)
     return (
-        alone(past.norm, radius(constants, past.variance, log[None] * like)),
-        alone(past.norm, radius(TIGHT, past.variance, log[None] * like)),
-        alone(past.norm, radius(TIGHT, jnp.maximum(2 * past.variance, R**2), peeled_log[None] * like)),
-        alone(past.norm, uniform[None] * like),
-        alone(jnp.maximum(past.scalar, 0), last * like, (round == num_rounds)[None] & (like > 0)),
+        alone(past.norm, radius(constants, past.variance, log)),
+        alone(past.norm, radius(TIGHT, past.variance, log)),
+        alone(past.norm, radius(TIGHT, jnp.maximum(2 * past.variance, R**2), peeled_log)),
+        alone(past.norm, uniform),
+        alone(jnp.maximum(past.scalar, 0), jnp.full_like(past.scalar, last), round == num_rounds),
     )
 
 
@@ -183,8 +182,9 @@ def audit_stream(
     constants: tuple[float, float] = (16.0, 6.0),
 ) -> list[Finding]:
     """Judge the inequalities on ``num_seeds`` streams of ``num_rounds``; ``constants`` stand for the printed pair."""
-    num_seeds, num_rounds = checks.count("num_seeds", num_seeds), checks.count("num_rounds", num_rounds)
-    words = random.key_words(checks.key("key", key))
+    num_seeds = parameters.check_count("num_seeds", num_seeds)
+    num_rounds = parameters.check_count("num_rounds", num_rounds)
+    words = random.key_words(parameters.check_key("key", key))
     pair = np.asarray(constants, float_dtype())
     parts = []
     for start in range(0, num_seeds, _BLOCK):
@@ -200,26 +200,28 @@ def _play(
     words: jax.Array, seeds: jax.Array, constants: jax.Array, *, stream: Stream, num_rounds: int, delta: float, dim: int
 ) -> jax.Array:
     """Readings ``[seeds, statements, 5]``."""
-    dtype, n = float_dtype(), seeds.shape[0]
-    own = random.threefry(words[0][None], words[1][None], jnp.zeros_like(seeds), seeds)
-    eye = jnp.eye(dim, dtype=dtype)[:, :, None] / stream.lam
-    zero = jnp.zeros(n, dtype)
-    past = Past(jnp.broadcast_to(eye, (dim, dim, n)), jnp.zeros((dim, n), dtype), zero, zero, zero, zero)
+    dtype = float_dtype()
+    zero = jnp.zeros((), dtype)
 
-    def step(carry: tuple[Past, Peak], round: jax.Array) -> tuple[tuple[Past, Peak], None]:
-        past, peak = carry
-        number = jnp.full(n, round.astype(jnp.uint32))
-        word = random.bits(jnp.stack(random.threefry(*own, jnp.zeros_like(number), number)), (dim + 1,))
-        drawn = random.normal(word[:dim], dtype)
-        anywhere = drawn / jnp.sqrt(jnp.sum(drawn * drawn, axis=0))[None]
-        past = _advance(stream, past, stream.draw(past, anywhere, round), random.uniform(word[dim], dtype))
-        pair = (constants[0], constants[1])
-        checked = inequalities(stream, past, round, num_rounds, delta, pair)
-        return (past, raised(peak, checked, jnp.full(n, round))), None
+    def play(seed: jax.Array) -> jax.Array:
+        own = random.threefry(words[0], words[1], jnp.zeros_like(seed), seed)
+        past = Past(jnp.eye(dim, dtype=dtype) / stream.lam, jnp.zeros(dim, dtype), zero, zero, zero, zero)
 
-    start = (past, no_peaks(len(statements(stream, delta)), dtype, (n,)))
-    (_, peak), _ = jax.lax.scan(step, start, jnp.arange(1, num_rounds + 1, dtype=jnp.int32))
-    return jnp.moveaxis(reading(peak), -1, 0)
+        def step(carry: tuple[Past, Peak], round: jax.Array) -> tuple[tuple[Past, Peak], None]:
+            past, peak = carry
+            number = round.astype(jnp.uint32)
+            word = random.bits(jnp.stack(random.threefry(*own, jnp.zeros_like(number), number)), (dim + 1,))
+            drawn = random.normal(word[:dim], dtype)
+            anywhere = drawn / jnp.sqrt(jnp.sum(drawn * drawn, axis=0))
+            past = _advance(stream, past, stream.draw(past, anywhere, round), random.uniform(word[dim], dtype))
+            checked = inequalities(stream, past, round, num_rounds, delta, (constants[0], constants[1]))
+            return (past, raised(peak, checked, round)), None
+
+        start = (past, no_peaks(len(statements(stream, delta)), dtype))
+        (_, peak), _ = jax.lax.scan(step, start, jnp.arange(1, num_rounds + 1, dtype=jnp.int32))
+        return reading(peak)
+
+    return jnp.moveaxis(lowering.over_seeds(play, seeds.shape, (seeds,), (True,))[0], -1, 0)
 
 
 def _advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> Past:
@@ -228,14 +230,14 @@ def _advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> Past:
     noise = jnp.where(u < likely, draw.up, -draw.down)
     weight = jnp.ones_like(u)
     if stream.layer:  # the layers' weight: a wide feature gets the width 2^-l, and the noise is weighted with it
-        tilted = ridge.transform(past.inverse, draw.direction)
+        tilted = lowering.transform(past.inverse, draw.direction)
         weight = jnp.minimum(stream.width / jnp.sqrt(jnp.sum(tilted * draw.direction, axis=0)), 1)
-    x, eta = weight[None] * draw.direction, weight * noise
-    direction = ridge.transform(past.inverse, x)
+    x, eta = weight * draw.direction, weight * noise
+    direction = lowering.transform(past.inverse, x)
     gain = 1 / (1 + jnp.sum(direction * x, axis=0))
-    inverse = past.inverse - gain[None, None] * ridge.outer(direction)
-    total = past.total + eta[None] * x
-    norm = jnp.sqrt(jnp.maximum(jnp.sum(total * ridge.transform(inverse, total), axis=0), 0))
+    inverse = past.inverse - gain * lowering.outer(direction)
+    total = past.total + eta * x
+    norm = jnp.sqrt(jnp.maximum(jnp.sum(total * lowering.transform(inverse, total), axis=0), 0))
     variance = past.variance + weight**2 * draw.up * draw.down
     ahead = norm / (stream.width * jnp.sqrt(jnp.where(variance > 0, variance, 1)))
     return Past(inverse, total, past.scalar + eta, variance, norm, ahead)

@@ -21,8 +21,7 @@ from jaxvar.audit import shadow as shadows
 from jaxvar.audit.episode_sums import Sums, Worst, follow_episode, no_sums
 from jaxvar.audit.peaks import Check, Peak, alone, no_peaks, raised, reading, whole
 from jaxvar.audit.statement import Claim, Finding, Statement, finding
-from jaxvar.batching import seeds_last
-from jaxvar.pytrees import float_dtype, pytree, static
+from jaxvar.parameters import float_dtype, pytree, static
 from jaxvar.records import regret, value_variance, variance
 from jaxvar.simulate import simulate
 
@@ -95,7 +94,6 @@ def statements(names: tuple[str, ...], delta: float, is_proved: bool, orders: in
     )
 
 
-@seeds_last
 def _update(
     radii: Any, memory: Memory, event: Any, algorithm: Any, instance: Any, played: jax.Array, beta: jax.Array
 ) -> Memory:

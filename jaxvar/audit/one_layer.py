@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import checks, random
 from jaxvar import constants as presets
+from jaxvar import lowering, parameters, random
 from jaxvar.audit.layers import judged
 from jaxvar.audit.peaks import Check, Peak, alone, no_peaks, raised, reading
 from jaxvar.audit.statement import Finding, Statement, finding
-from jaxvar.pytrees import float_dtype
-from jaxvar.radius import radius
+from jaxvar.parameters import float_dtype
+from jaxvar.ridge import radius
 
 GROUP = "one layer"
 R = 1.0
@@ -76,8 +76,7 @@ def inequalities(
     layer: Layer, number: int, round: jax.Array, delta: float, radii: Mapping[str, presets.RadiusConstants]
 ) -> tuple[Check, ...]:
     """Both sides of each after ``round []`` updates of layer ``number``."""
-    q, like = 4.0**-number, jnp.ones_like(layer.noise)
-    k = round.astype(like.dtype) * like
+    q, k = 4.0**-number, round.astype(layer.noise.dtype)
     log0, log1 = jnp.log(4 * k**2 / delta), jnp.log(4 * (k + 1) ** 2 / delta)
     weight = layer.sigma - q
     variance = UP * DOWN * weight
@@ -91,7 +90,7 @@ def inequalities(
 
     def beta(constants: presets.RadiusConstants) -> jax.Array:
         shifted = jnp.log(4 * (k + constants.log_shift) ** 2 / delta)
-        return radius(q * like, emp, weight, k, constants, R * like, log0, shifted)
+        return radius(jnp.full_like(emp, q), emp, weight, k, constants, R, log0, shifted)
 
     known = root * (16 * jnp.sqrt(variance * log1) + 6 * R * log1 + 2)
     return (
@@ -118,11 +117,12 @@ def audit_layer(
 ) -> list[Finding]:
     """Judge confidence and variance in layer ``number``, filled by ``num_rounds`` observations."""
     radii = judged("bandit") if radii is None else radii
-    num_seeds, num_rounds = checks.count("num_seeds", num_seeds), checks.count("num_rounds", num_rounds)
+    num_seeds = parameters.check_count("num_seeds", num_seeds)
+    num_rounds = parameters.check_count("num_rounds", num_rounds)
     q = 4.0**-number
     most = int(np.log(1 / q**2) / np.log1p(q))  # then every weight is below one, as in the algorithm
     num_rounds = min(num_rounds, most)
-    words = random.key_words(checks.key("key", key))
+    words = random.key_words(parameters.check_key("key", key))
     names = tuple(radii)
     parts = []
     for start in range(0, num_seeds, _BLOCK):
@@ -148,25 +148,27 @@ def _play(
     delta: float,
 ) -> jax.Array:
     """Readings ``[seeds, statements, 5]``."""
-    dtype, n, q = float_dtype(), seeds.shape[0], 4.0**-number
+    dtype, q = float_dtype(), 4.0**-number
     radii = dict(zip(names, given, strict=True))
-    own = random.threefry(words[0][None], words[1][None], jnp.zeros_like(seeds), seeds)
-    zero = jnp.zeros(n, dtype)
+    zero = jnp.zeros((), dtype)
 
-    def step(carry: tuple[Layer, Peak], round: jax.Array) -> tuple[tuple[Layer, Peak], None]:
-        layer, peak = carry
-        number_of_round = jnp.full(n, round.astype(jnp.uint32))
-        word = random.threefry(*own, jnp.zeros_like(number_of_round), number_of_round)[0]
-        noise = jnp.where(random.uniform(word, dtype) < DOWN / (UP + DOWN), UP, -DOWN)
-        layer = _learn(layer, noise, q)
-        return (layer, raised(peak, inequalities(layer, number, round, delta, radii), jnp.full(n, round))), None
+    def play(seed: jax.Array) -> jax.Array:
+        own = random.threefry(words[0], words[1], jnp.zeros_like(seed), seed)
 
-    start = (
-        Layer(zero + q, zero, zero, zero, zero + q * THETA**2),
-        no_peaks(len(statements(radii, delta)), dtype, (n,)),
-    )
-    (_, peak), _ = jax.lax.scan(step, start, jnp.arange(1, num_rounds + 1, dtype=jnp.int32))
-    return jnp.moveaxis(reading(peak), -1, 0)
+        def step(carry: tuple[Layer, Peak], round: jax.Array) -> tuple[tuple[Layer, Peak], None]:
+            layer, peak = carry
+            round_word = round.astype(jnp.uint32)
+            word = random.threefry(*own, jnp.zeros_like(round_word), round_word)[0]
+            noise = jnp.where(random.uniform(word, dtype) < DOWN / (UP + DOWN), UP, -DOWN)
+            layer = _learn(layer, noise, q)
+            return (layer, raised(peak, inequalities(layer, number, round, delta, radii), round)), None
+
+        layer = Layer(zero + q, zero, zero, zero, zero + q * THETA**2)
+        start = (layer, no_peaks(len(statements(radii, delta)), dtype))
+        (_, peak), _ = jax.lax.scan(step, start, jnp.arange(1, num_rounds + 1, dtype=jnp.int32))
+        return reading(peak)
+
+    return jnp.moveaxis(lowering.over_seeds(play, seeds.shape, (seeds,), (True,))[0], -1, 0)
 
 
 def _learn(layer: Layer, noise: jax.Array, q: float) -> Layer:

@@ -1,7 +1,4 @@
-"""The largest ratio of two sides of an inequality so far, and where it first was above one: all that a seed keeps.
-
-Written with the batch of seeds last (see :mod:`jaxvar.batching`).
-"""
+"""The largest ratio of two sides of an inequality so far, and where it first was above one: all that a seed keeps."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import ties
+from jaxvar import lowering
 from jaxvar.audit.statement import ROUNDING
 
 
@@ -33,14 +30,14 @@ class Peak(NamedTuple):
     bound: jax.Array  # [n]
 
 
-def no_peaks(num: int, dtype: Any, batch: tuple[int, ...] = ()) -> Peak:
+def no_peaks(num: int, dtype: Any) -> Peak:
     """Of statements that never applied."""
-    zero = jnp.zeros((num, *batch), dtype)
+    zero = jnp.zeros(num, dtype)
     return Peak(zero - 1, zero, zero, zero, zero)
 
 
 def raised(peak: Peak, checks: tuple[Check, ...], round: jax.Array) -> Peak:
-    """After one more round []; part of a ``seeds_last`` kernel."""
+    """After one more round []."""
     ratio, place, observed, bound = _worst(checks)
     first = (peak.round == 0) & (ratio > 1 + ROUNDING)
     number = jnp.broadcast_to(round.astype(ratio.dtype)[None], ratio.shape)
@@ -70,9 +67,9 @@ def _worst(checks: tuple[Check, ...]) -> list[jax.Array]:
         observed, bound, applies = (jnp.stack(sides[i::3], axis=1) for i in range(3))
         ratio = jnp.where(applies, observed / bound, -1)
         largest = jnp.max(ratio, axis=0)  # NaN where there is one
-        at = ties.lowest(ratio >= largest[None])
+        at = lowering.lowest(ratio >= largest[None])
         place = (at + 1 if num > 1 else at).astype(ratio.dtype)  # 0 for a statement of one inequality
-        worst = (largest, place, ties.take(observed, at), ties.take(bound, at))
+        worst = (largest, place, lowering.take(observed, at), lowering.take(bound, at))
         found |= {i: [x[j] for x in worst] for j, i in enumerate(which)}
     return [jnp.stack([found[i][j] for i in range(len(checks))]) for j in range(4)]
 

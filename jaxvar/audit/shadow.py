@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxvar import ridge
+from jaxvar import lowering, ridge
 
 
 class Shadow(NamedTuple):
@@ -41,14 +41,14 @@ def follow(
     shadow: Shadow, layer: jax.Array, x: jax.Array, weight: jax.Array, y: jax.Array, noise: jax.Array, var: jax.Array
 ) -> tuple[Shadow, jax.Array]:
     """After ``layer []`` (0 for none) has learned from ``x [d]`` with ``weight []``; also ``|w x|^2_{Sigma^-1} []``."""
-    learns = ridge.is_layer(shadow.count.shape[0], layer)
+    learns = lowering.is_layer(shadow.count.shape[0], layer)
     w2 = jnp.where(learns, (weight * weight)[None], 0)
     direction = jnp.sum(shadow.sigma_inv * x[None, :, None], axis=1)
     width2 = w2 * jnp.sum(direction * x[None], axis=1)
     gain = w2 / (1 + width2)
     outer = direction[:, :, None] * direction[:, None]
     new = Shadow(
-        sigma=shadow.sigma + w2[:, None, None] * ridge.outer(x)[None],
+        sigma=shadow.sigma + w2[:, None, None] * lowering.outer(x)[None],
         sigma_inv=shadow.sigma_inv - gain[:, None, None] * outer,
         b=shadow.b + (w2 * y[None])[:, None] * x[None],
         count=shadow.count + learns.astype(shadow.count.dtype),

@@ -2,7 +2,8 @@
 
 Twins (``tests/reference``) are written to be read, with explicit inverses and sums over all past rounds: they say what
 an algorithm costs where nobody has thought about speed, and are timed over few rounds of one seed. They are not part of
-the package, so they are found only from the root of the project.
+the package, so they are found only from the root of the project: ``run_<factory>`` of given arrays, or a class ``Twin``
+that plays round by round (``tests/test_twin_interface.py``).
 """
 
 from __future__ import annotations
@@ -21,15 +22,20 @@ import numpy as np
 
 import jaxvar as jv
 from jaxvar import status
-from jaxvar.algorithms.catalogue import CLAIMS
+from jaxvar.algorithms.catalogue import CLAIMS, FACTORIES
 from jaxvar.bench.report import Bench, machine
+from jaxvar.testing import examples
+
+
+def _declaring(parameter: str) -> tuple[str, ...]:
+    return tuple(name for name, make in FACTORIES.items() if parameter in examples.declared(make))
+
 
 BANDITS = tuple(c.factory for c in CLAIMS if c.setting == "bandit")
 EPISODIC = tuple(c.factory for c in CLAIMS if c.setting == "episodes")
-NETS = ("voful", "voful2", "var_lin", "var_lin2")
+NETS = _declaring("cells")
 NET_DIM = 2
-PRACTICAL = ("save", "ave_ucb", "lin_vdts", "ucrl_ave")  # those with constants; all others play their defaults
-HEAVY = (*NETS, "fgts_va")  # a step costs so much more that they play a share of the seeds
+HEAVY = (*NETS, *_declaring("num_proposals"))  # a step costs so much more that they play a share of the seeds
 TWIN_SECONDS = 1.0  # about what a twin may take in a repeat; one that needs longer for a turn is timed once
 NOISE_STD = 0.5
 
@@ -84,7 +90,8 @@ def lines(options: Bench) -> list[Line]:
             algorithm = bandit(options, name, turns)
             for fresh in (False, True) if hasattr(algorithm, "with_fixed_arms") else (True,):
                 noise = jv.noise.two_point(NOISE_STD)
-                environment = jv.linear_bandit(algorithm.dim, options.arms, noise=noise, fresh=fresh)
+                dim = getattr(algorithm, "dim", options.dim)
+                environment = jv.linear_bandit(dim, options.arms, noise=noise, fresh=fresh)
                 label = f"{name} {'fresh' if fresh else 'fixed'}"
                 found.append(Line(label, name, algorithm, environment, seeds, turns))
     for name in EPISODIC:
@@ -100,12 +107,10 @@ def _share(name: str, seeds: int, turns: int) -> tuple[int, int]:
     return max(1, seeds // 16) if name in HEAVY else seeds, max(1, turns // 10) if name in NETS else turns
 
 
-def _make(name: str, numbers: dict[str, Any]) -> Any:
-    """The algorithm with those of the numbers that its factory takes."""
-    factory = getattr(jv, name)
-    if name in PRACTICAL:
-        numbers = numbers | {"constants": jv.constants.practical(0.1)}
-    return factory(**{k: v for k, v in numbers.items() if k in inspect.signature(factory).parameters}, ties="lowest")
+def _make(name: str, sizes: dict[str, Any]) -> Any:
+    """The algorithm with those of the sizes that its factory takes; all others play their defaults."""
+    known = {**sizes, "constants": jv.constants.practical(0.1), "ties": "lowest"}
+    return FACTORIES[name](**examples.arguments(FACTORIES[name], known))
 
 
 def bandit(options: Bench, name: str, num_rounds: int) -> Any:
@@ -181,9 +186,14 @@ def find_twin(line: Line) -> tuple[Twin | None, str]:
         module = importlib.import_module(f"tests.reference.{line.name}_numpy")
     except ImportError as error:
         return None, f"-: no twin ({error}); call jaxvar from the root of the project, where tests/reference is"
-    run = getattr(module, f"run_{line.name}")
-    numbers = _numbers(line, run)
-    return (_bandit_twin if line.name in BANDITS else _episodic_twin)(line, run, numbers), ""
+    run, stepwise = getattr(module, f"run_{line.name}", None), getattr(module, "Twin", None)
+    if run is not None:
+        return (_bandit_twin if line.name in BANDITS else _episodic_twin)(line, run, _numbers(line, run)), ""
+    if stepwise is None:
+        return None, f"-: {module.__name__} has neither run_{line.name} nor Twin"
+    settings = examples.taken(stepwise, examples.numbers(FACTORIES[line.name], line.algorithm))
+    make = functools.partial(stepwise, **settings)
+    return (_rounds_of if line.name in BANDITS else _episodes_of)(line, make), ""
 
 
 # Options of a twin that follow from others, and numbers that only its tests need.
@@ -210,18 +220,15 @@ def _numbers(line: Line, run: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _bandit_twin(line: Line, run: Callable[..., Any], numbers: dict[str, Any]) -> Twin:
-    dim, num_arms = line.algorithm.dim, line.environment.num_arms
+    dim, num_arms = line.environment.dim, line.environment.num_arms
     asked = {p.name for p in inspect.signature(run).parameters.values() if p.kind is p.KEYWORD_ONLY}
     samples = line.name in ("lin_ts", "weighted_lin_ts", "lin_vdts")
     told_last = line.name in ("confidence_ball", "cw_oful", "sup_lin_ucb", "weighted_oful", "weighted_oful_plus")
 
     def play(num: int) -> None:
         rng = np.random.default_rng(0)
-        theta = _unit(rng.normal(size=dim))
-        shape = (num, num_arms) if not line.environment.fixed_arms else (1, num_arms)
-        arms = np.broadcast_to(_unit(rng.normal(size=(*shape, dim))), (num, num_arms, dim))
-        noise, noise_var = NOISE_STD * rng.choice([-1.0, 1.0], (num, num_arms)), np.full((num, num_arms), NOISE_STD**2)
-        given = [arms, arms @ theta, noise, *([noise_var] if told_last else []), rng.uniform(size=num)]
+        arms, means, noise, noise_var = _bandit_arrays(line, num, rng)
+        given = [arms, means, noise, *([noise_var] if told_last else []), rng.uniform(size=num)]
         if samples:
             given.append(rng.normal(size=(num, dim)))
         proposals = 8 * num_arms  # as many as FGTS-VA makes by default
@@ -236,6 +243,36 @@ def _bandit_twin(line: Line, run: Callable[..., Any], numbers: dict[str, Any]) -
     return play
 
 
+def _rounds_of(line: Line, make: Callable[[], Any]) -> Twin:
+    """A twin that plays round by round."""
+    sizes = {"dim": line.environment.dim, "num_arms": line.environment.num_arms}
+
+    def play(num: int) -> None:
+        rng = np.random.default_rng(0)
+        arms, means, noise, noise_var = _bandit_arrays(line, num, rng)
+        twin = make()
+        draws = {
+            name: getattr(rng, law)(size=(num, *(sizes.get(n, n) for n in shape)))
+            for name, (law, _, shape) in {"u": ("uniform", 0, ()), **getattr(twin, "draws", {})}.items()
+        }
+        for k in range(num):
+            numbers = {name: values[k] for name, values in draws.items()}
+            action = twin.select(arms[k], noise_var=noise_var[k], **numbers)
+            twin.update(arms[k, action], means[k, action] + noise[k, action], noise_var[k, action])
+
+    return play
+
+
+def _bandit_arrays(line: Line, num: int, rng: np.random.Generator) -> tuple[Array, Array, Array, Array]:
+    """Arms, means, noise and its variances for so many rounds."""
+    dim, num_arms = line.environment.dim, line.environment.num_arms
+    theta = _unit(rng.normal(size=dim))
+    shape = (num, num_arms) if not line.environment.fixed_arms else (1, num_arms)
+    arms = np.broadcast_to(_unit(rng.normal(size=(*shape, dim))), (num, num_arms, dim))
+    noise = NOISE_STD * rng.choice([-1.0, 1.0], (num, num_arms))
+    return arms, arms @ theta, noise, np.full((num, num_arms), NOISE_STD**2)
+
+
 def _unit(x: Array) -> Array:
     return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
@@ -248,5 +285,25 @@ def _episodic_twin(line: Line, run: Callable[..., Any], numbers: dict[str, Any])
         rng = np.random.default_rng(0)
         model = (instance.phi, instance.reward, instance.theta_star, np.zeros(num, int))
         run(*model, rng.uniform(size=(num, horizon)), rng.uniform(size=(num, horizon, num_states)), **numbers)
+
+    return play
+
+
+def _episodes_of(line: Line, make: Callable[[], Any]) -> Twin:
+    """A twin that plays episode by episode."""
+    instance = jax.tree.map(np.asarray, jax.jit(line.environment.init)(jax.random.key(0)))
+    (num_states, _), horizon = instance.reward.shape, line.environment.horizon
+
+    def play(num: int) -> None:
+        rng = np.random.default_rng(0)
+        twin = make()
+        for _ in range(num):
+            u, state = rng.uniform(size=(horizon, num_states)), 0
+            policy = twin.plan(instance.phi, instance.reward, horizon, u)
+            for h in range(horizon):
+                action = policy[h, state]
+                after = rng.choice(num_states, p=instance.transition[state, action])
+                twin.update(h, state, action, after, instance.reward[state, action])
+                state = after
 
     return play

@@ -17,11 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxvar as jv
-from jaxvar import ties
+from jaxvar import lowering
 from jaxvar.algorithms.interface import Choice
-from jaxvar.batching import seeds_last
 from jaxvar.bench.report import BANDITS, Bench, bandit_game, machine
-from jaxvar.pytrees import float_dtype, pytree, static
+from jaxvar.parameters import float_dtype, pytree, static
 
 KINDS = ("sphere", "uniform", "hypercube")
 PRECISIONS = ("float64", "float32")
@@ -62,9 +61,8 @@ class Glance:
         return state + x
 
 
-@seeds_last
 def _glance(arms: jax.Array) -> Choice:
-    action = ties.lowest(arms[:, 0] >= jnp.max(arms[:, 0], axis=0)[None])
+    action = lowering.lowest(arms[:, 0] >= jnp.max(arms[:, 0], axis=0)[None])
     zero = jnp.zeros_like(action)
     return Choice(action, zero, zero.astype(arms.dtype), zero)
 

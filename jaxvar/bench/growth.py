@@ -9,7 +9,6 @@ step of an episode, arms are actions, and the dimension is that of the mixture.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 import os
 import platform
@@ -24,6 +23,7 @@ import tyro
 
 import jaxvar as jv
 from jaxvar.bench.growth_figures import figures
+from jaxvar.bench.program import traced
 
 LAYERED = ("save", "ave_ucb", "ucrl_ave")
 ALGORITHMS = (*LAYERED, "oful")
@@ -166,27 +166,11 @@ def _player(point: Point) -> Callable[[], int]:
 def _compiler(point: Point) -> Callable[[], int]:
     """Trace and compile the program of the point, which is not played."""
     algorithm, environment, setting = _game(point)
-    module: Any = importlib.import_module("jaxvar.simulate")
-    program = module._program
-
-    class Stop(Exception):
-        """Everything is known that was to be known."""
-
-    def keep(*args: Any, **kwargs: Any) -> None:
-        raise Stop(args, kwargs)
-
-    module._program = keep
-    try:
-        jv.simulate(algorithm, environment, **setting)
-        raise RuntimeError("the simulation ended without a call of its program")
-    except Stop as stop:
-        args, kwargs = stop.args
-    finally:
-        module._program = program
+    turns = setting.get("num_rounds") or setting["num_episodes"]
 
     def compile_anew() -> int:
         jax.clear_caches()
-        program.lower(*args, **kwargs).compile()
+        traced(algorithm, environment, point.seeds, turns, jax.devices()[0]).lower().compile()
         return 1
 
     return compile_anew
@@ -215,7 +199,7 @@ def _game(point: Point) -> tuple[Any, Any, dict[str, Any]]:
         episodes = max(point.rounds // HORIZON, 1)
         environment = jv.mixture_mdp(STATES, point.arms, point.dim, HORIZON, concentration=0.1, model_seed=0)
         common |= {"norm_bound": environment.norm_bound, "constants": jv.constants.practical(0.1)}
-        algorithm = jv.ucrl_ave(point.dim, HORIZON, episodes, capacity=point.layers, **common)
+        algorithm = jv.ucrl_ave(point.dim, HORIZON, episodes, **{"capacity": point.layers, **common})
         setting["num_episodes"] = episodes
     else:
         environment = jv.linear_bandit(point.dim, point.arms, noise=jv.noise.two_point(0.5))

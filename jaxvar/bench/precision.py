@@ -25,7 +25,7 @@ import tyro
 
 import jaxvar as jv
 from jaxvar.bench.shared_history import shared_history
-from jaxvar.pytrees import float_dtype, pytree, static
+from jaxvar.parameters import float_dtype, pytree, static
 from jaxvar.ties import default_tolerance
 
 Array = np.ndarray[Any, Any]

@@ -6,7 +6,6 @@ name of its topology. They come with the plugins, ``pip install 'jaxvar[cuda12]'
 
 from __future__ import annotations
 
-import importlib
 import importlib.resources
 import os
 import re
@@ -16,12 +15,13 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 
-import jaxvar as jv
-from jaxvar import runner
+from jaxvar import engine, game, random, records
 
 _FACTS = importlib.resources.files("jaxvar.bench").joinpath("h100_sxm.txtpb")
+CUDA = "12.9.0"
+"""The version of CUDA, and of its driver, that programs for a GPU are compiled for: the last one of CUDA 12."""
 
 
 class Device(NamedTuple):
@@ -31,19 +31,23 @@ class Device(NamedTuple):
     platform: str
     bandwidth: float | None  # bytes per second between the chip and its memory
     cache: int  # bytes on the chip; what fits may never be moved at all
-    launch: float | None  # seconds that starting a kernel costs at the least
 
 
 def devices() -> dict[str, Device]:
     """Every device by the name the command knows it by."""
     facts = dict(re.findall(r"(memory_bandwidth|l2_cache_size): (\d+)", _FACTS.read_text()))
     return {
-        # 2 us is an assumption, at the lower end of the few microseconds that a launch is commonly said to take.
-        "h100": Device("H100 SXM", "cuda", float(facts["memory_bandwidth"]), int(facts["l2_cache_size"]), 2e-6),
-        # A TPU runs whole programs: operations of a loop are not launched by the host.
-        "tpu_v5e": Device("TPU v5e", "tpu", 819e9, 128 * 2**20, None),
-        "cpu": Device("this CPU", "cpu", None, 0, None),
+        "h100": Device("H100 SXM", "cuda", float(facts["memory_bandwidth"]), int(facts["l2_cache_size"])),
+        "tpu_v5e": Device("TPU v5e", "tpu", 819e9, 128 * 2**20),
+        "cpu": Device("this CPU", "cpu", None, 0),
     }
+
+
+def _gpu_facts() -> str:
+    """The facts of the GPU with versions of CUDA, without which the compiler makes graphs for the oldest one."""
+    names = ("driver_version", "runtime_version", "compile_time_toolkit_version")
+    versions = "".join(f'\n  {name}: "{CUDA}"' for name in names)
+    return _FACTS.read_text().replace("gpu_device_info {", "gpu_device_info {" + versions, 1)
 
 
 class MissingCompiler(RuntimeError):
@@ -63,7 +67,7 @@ def target(device: Device) -> jax.Device:
     try:
         if device.platform == "cuda":
             found = topologies.get_topology_desc(
-                platform="cuda", topology_name="", topology="1x1x1", target_config=_FACTS.read_text()
+                platform="cuda", topology_name="", topology="1x1x1", target_config=_gpu_facts()
             )
         else:
             # Without these libtpu looks for the machine it runs on, which is none of its kind.
@@ -90,15 +94,8 @@ def precision(name: str) -> Iterator[None]:
         jax.config.update("jax_enable_x64", before)
 
 
-class _Caught(Exception):
-    """Thrown instead of running the program."""
-
-
 def traced(algorithm: Any, environment: Any, num_seeds: int, num_turns: int, device: jax.Device) -> Any:
-    """The traced program of ``simulate`` for one call that plays all of ``num_seeds`` seeds, not yet compiled.
-
-    It is the very call: ``simulate`` itself chooses the block and builds the arguments, and is stopped where it would
-    run them. They are then replaced by their shapes, on the device.
+    """Return the traced program of ``simulate`` for one call that plays all of ``num_seeds`` seeds, not yet compiled.
 
     Args:
       algorithm: as for ``simulate``.
@@ -110,30 +107,16 @@ def traced(algorithm: Any, environment: Any, num_seeds: int, num_turns: int, dev
     Returns:
       A ``jax.stages.Traced``: it has a ``jaxpr``, and ``lower().compile()`` makes the program.
     """
-    module = importlib.import_module("jaxvar.simulate")
-    program: Any = module._program
-    caught: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-
-    def catch(*args: Any, **static: Any) -> Any:
-        caught.append((args, static))
-        raise _Caught
-
-    length = {"num_episodes" if runner.is_episodic(environment) else "num_rounds": num_turns}
-    setting: dict[str, Any] = {"num_seeds": num_seeds, "chunk": num_seeds, "records": 1, "devices": [device], **length}
-    module._program = catch  # type: ignore[attr-defined]
-    try:
-        jv.simulate(algorithm, environment, key=jax.random.key(0), **setting)
-    except _Caught:
-        pass
-    finally:
-        module._program = program  # type: ignore[attr-defined]
-    (args, static), *_ = caught
-    everywhere = NamedSharding(static["mesh"], PartitionSpec())
-
-    def shape(x: Any) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(np.shape(x), jax.numpy.result_type(x), sharding=everywhere)
-
-    return program.trace(*jax.tree.map(shape, args), **static)
+    program = engine.Program(
+        algorithm=algorithm,
+        environment=environment,
+        key_data=np.asarray(random.key_words(jax.random.key(0))),
+        rounds=records.record_rounds(1, num_turns),
+        recorders=game.DEFAULT_RECORDERS,
+        chunk=num_seeds,
+        mesh=Mesh(np.array([device]), ("runs",)),
+    )
+    return program.traced(num_turns)
 
 
 def equations(jaxpr: Any, length: int) -> int:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tyro
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.bench.public_player import PLAYERS
 
 FASTEST = "contextualbandits"  # of those in LIBRARIES, when they were last compared side by side
@@ -85,7 +85,7 @@ def rate(
     Returns:
       The rate of all processes together. The first call for a library installs it, which takes a minute and a network.
     """
-    checks.choice("library", library, LIBRARIES)
+    parameters.check_choice("library", library, LIBRARIES)
     python = install(library, folder)
     task = {"library": library, "dim": dim, "num_arms": num_arms, "num_rounds": num_rounds, "fresh": fresh}
     started = [

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 import jaxvar as jv
+from jaxvar import engine, game
 
 BANDITS = ("oful", "save", "ave_ucb")
 ALGORITHMS = (*BANDITS, "ucrl_ave")
@@ -255,11 +256,10 @@ def episodic_game(options: Bench) -> tuple[Any, Any]:
 
 def _memory(task: Task) -> str:
     """State that one seed carries from round to round, and the peak of the whole process so far."""
-    from jaxvar import runner
-
-    words = jv.random.key_words(jax.random.key(0))
+    key_data = jv.random.key_words(jax.random.key(0))
+    rules = engine.game_of(task.environment)
     _, carried = jax.eval_shape(
-        lambda a, e: runner.begin(a, e, words, jax.numpy.int32(0), runner.DEFAULT_RECORDERS),
+        lambda a, e: rules.begin(a, e, key_data, jax.numpy.int32(0), game.DEFAULT_RECORDERS),
         task.algorithm,
         task.environment,
     )

@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxvar import ties
 from jaxvar.algorithms.interface import Choice, Model, Side, Step
-from jaxvar.pytrees import pytree
+from jaxvar.parameters import pytree
 
 
 class PairState(NamedTuple):

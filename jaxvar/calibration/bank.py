@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.constants import SETTINGS
 from jaxvar.study import names
 from jaxvar.study.building import Built, build
@@ -69,9 +69,9 @@ def bank(setting: str, *, delta: float = 0.01, length: int | None = None, shape:
       length: rounds or episodes; those of each instance if not given.
       shape: the constants, as a study writes them; those of ``practical`` if not given.
     """
-    instances = _INSTANCES[checks.choice("setting", setting, SETTINGS)]
+    instances = _INSTANCES[parameters.check_choice("setting", setting, SETTINGS)]
     if length is not None:
-        checks.count("rounds", length)
+        parameters.check_count("rounds", length)
     return tuple(
         _case(player, options, instance._replace(length=length or instance.length), delta, shape or SHAPE)
         for instance in instances

@@ -15,7 +15,7 @@ from jaxvar.calibration.search import calibrate
 from jaxvar.calibration.show import figure, points, summary, verdict
 from jaxvar.figures.save import save
 from jaxvar.files import write_whole
-from jaxvar.result import SimulationError
+from jaxvar.simulate import SimulationError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 SEEDS = {"bandit": 1000, "episodes": 400}

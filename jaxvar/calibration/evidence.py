@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.analysis.intervals import Interval, proportion_interval
 
 LEAST_SEEDS = 200  # of a claim
@@ -108,7 +108,7 @@ def smallest(verdicts: Mapping[float, bool]) -> float | None:
 
 def seeds_needed(delta: float, level: float) -> int:
     """How many seeds pass if the event holds in all of them: fewer can show nothing."""
-    checks.number("delta", delta, low=0.0, high=1.0, low_open=True, high_open=True)
-    checks.number("level", level, low=0.0, high=1.0, low_open=True, high_open=True)
+    parameters.check_number("delta", delta, low=0.0, high=1.0, low_open=True, high_open=True)
+    parameters.check_number("level", level, low=0.0, high=1.0, low_open=True, high_open=True)
     least = math.ceil(math.log((1 - level) / 2) / math.log1p(-delta))
     return least if passes(least, least, delta, level) else least + 1  # rounding

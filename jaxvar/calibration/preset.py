@@ -11,7 +11,7 @@ import jax
 
 from jaxvar.calibration.evidence import Calibration, Played, Swept
 from jaxvar.files import write_whole
-from jaxvar.pytrees import float_dtype
+from jaxvar.parameters import float_dtype
 from jaxvar.study.manifest import now, this_run
 
 FORMAT = 1

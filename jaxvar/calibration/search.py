@@ -9,13 +9,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvar import checks, records
+from jaxvar import parameters, records
 from jaxvar.calibration.bank import SWITCHES, Case
 from jaxvar.calibration.evidence import Calibration, Played, Swept, seeds_needed
 from jaxvar.constants import number_names
-from jaxvar.runner import is_episodic
-from jaxvar.simulate import simulate
-from jaxvar.sweep import sweep
+from jaxvar.game import is_episodic
+from jaxvar.simulate import simulate, sweep
 
 OCTAVES = tuple(2.0**-i for i in range(1, 8))
 VARIED = ("beta_scale", "switch")
@@ -48,7 +47,7 @@ def calibrate(
     switches = _numbers("switches", switches, low_open=False)
     if not cases:
         raise ValueError("cases must name at least one case, got none")
-    counts = [max(1, round(case.share * checks.count("seeds", seeds))) for case in cases]
+    counts = [max(1, round(case.share * parameters.check_count("seeds", seeds))) for case in cases]
     if min(counts) < (least := seeds_needed(delta, level)):
         raise ValueError(
             f"seeds must be at least {least} in every case for delta {delta:g} at the level {level:g}, "
@@ -114,7 +113,7 @@ def _shape(cases: Sequence[Case]) -> dict[str, float]:
 
 
 def _numbers(name: str, values: Sequence[float], low_open: bool) -> list[float]:
-    found = [float(checks.number(name, value, low=0.0, low_open=low_open)) for value in values]
+    found = [float(parameters.check_number(name, value, low=0.0, low_open=low_open)) for value in values]
     if not found or len(set(found)) < len(found):
         raise ValueError(f"{name} must be a list of different numbers, got {values!r}")
     return found

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.environments.explicit_mdp import ExplicitMdp, explicit_mdp, normalised, tabular
 
 _HORIZON = 2
@@ -42,7 +42,7 @@ def deep_tree(*, features: str = "tabular") -> ExplicitMdp:
     Deviations:
       ``reduced`` features are ours.
     """
-    checks.choice("features", features, ("tabular", "reduced"))
+    parameters.check_choice("features", features, ("tabular", "reduced"))
     transition = _transition()
     phi, theta_star = tabular(transition) if features == "tabular" else _reduced(transition)
     reward = np.zeros((_NUM_STATES, _NUM_ACTIONS))
@@ -63,7 +63,7 @@ def _transition() -> Array:
 
 
 def _reduced(transition: Array) -> tuple[Array, Array]:
-    """Features ``[15, 2, 15, 91]`` and parameter ``[91]``: the last coordinate is that of leaves."""
+    """Return features ``[15, 2, 15, 91]`` and parameter ``[91]``: the last coordinate is that of leaves."""
     inner = transition[:_INNER]
     phi = np.zeros((*transition.shape, inner.size + 1))
     phi[:_INNER, ..., : inner.size] = np.eye(inner.size).reshape(*inner.shape, inner.size)

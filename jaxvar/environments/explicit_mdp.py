@@ -8,11 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import checks, ridge
-from jaxvar.batching import seeds_last
+from jaxvar import parameters, planning
 from jaxvar.environments.interface import MdpInstance
 from jaxvar.environments.model_checks import check_model, feature_norm
-from jaxvar.pytrees import leaf, pytree, static
+from jaxvar.parameters import leaf, pytree, static
 
 
 @pytree
@@ -46,9 +45,9 @@ class ExplicitMdp:
         return jnp.sqrt(jnp.sum(jnp.square(self.theta_star)))
 
     def init(self, key: jax.Array) -> MdpInstance:
-        """Nothing is drawn, so all seeds share the tables."""
+        """Return the tables; nothing is drawn."""
         phi, theta_star = jnp.asarray(self.phi), jnp.asarray(self.theta_star)
-        transition = mixture(phi, theta_star)
+        transition = planning.mixture(phi, theta_star)
         return MdpInstance(phi, jnp.asarray(self.reward), theta_star, transition, jnp.asarray(self.initial))
 
 
@@ -68,8 +67,8 @@ def explicit_mdp(phi: Any, reward: Any, theta_star: Any, horizon: int, *, initia
     Raises:
       ValueError: where the tables are no linear mixture MDP, naming state, action and value.
     """
-    horizon = checks.count("horizon", horizon)
-    checks.array("phi", phi, (None, None, None, None))
+    horizon = parameters.check_count("horizon", horizon)
+    parameters.check_array("phi", phi, (None, None, None, None))
     initial = initial_distribution(initial, np.shape(phi)[0])
     check_model(phi, reward, theta_star, initial, horizon)
     return ExplicitMdp(
@@ -78,16 +77,16 @@ def explicit_mdp(phi: Any, reward: Any, theta_star: Any, horizon: int, *, initia
 
 
 def initial_distribution(initial: Any, num_states: int) -> Any:
-    """``[num_states]`` from a state's number or from a distribution (checked by ``check_model``)."""
-    if checks.is_traced(initial) or checks.rank("initial", initial) > 0:
+    """Return a distribution as given, or that of a state's number, [num_states]; ``check_model`` checks it."""
+    if parameters.is_traced(initial) or parameters.rank("initial", initial) > 0:
         return initial
-    return np.eye(num_states)[checks.count("initial", initial, low=0, high=num_states - 1)]
+    return np.eye(num_states)[parameters.check_count("initial", initial, low=0, high=num_states - 1)]
 
 
 def tabular(transition: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Features and parameter of a tabular MDP: one coordinate for each (s, a, s'), scaled to the feature bound.
+    """Return ``phi [S, A, S, S A S]`` and ``theta_star [S A S]`` with ``<phi, theta_star> = transition``.
 
-    Returns ``phi [S, A, S, S A S]`` and ``theta_star [S A S]`` with ``<phi, theta_star> = transition``.
+    There is one coordinate for each (s, a, s'), scaled to the feature bound.
     """
     phi = np.eye(transition.size).reshape(*transition.shape, transition.size)
     return normalised(phi, transition.ravel())
@@ -96,14 +95,7 @@ def tabular(transition: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.
 def normalised(
     phi: np.ndarray[Any, Any], theta_star: np.ndarray[Any, Any]
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The same kernel with features divided by the largest ``|phi_V|`` (and theta* multiplied by it)."""
+    """Return the same kernel with features divided by the largest ``|phi_V|`` (and theta* multiplied by it)."""
     rows = phi.reshape(-1, *phi.shape[2:])
     largest = max(feature_norm(row)[1] for row in rows)
     return phi / largest, theta_star * largest
-
-
-@seeds_last
-def mixture(phi: jax.Array, theta_star: jax.Array) -> jax.Array:
-    """``<phi, theta*> [S, A, S]``; rounding leaves no negative probability."""
-    weights = theta_star[:, None, None, None]
-    return jnp.maximum(ridge.combine(jnp.moveaxis(phi, 3, 0), weights), 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -10,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import checks, random
-from jaxvar.environments.explicit_mdp import mixture
+from jaxvar import parameters, random
+from jaxvar.environments.hypercube import all_signs
 from jaxvar.environments.interface import MdpInstance
-from jaxvar.pytrees import leaf, pytree, static
+from jaxvar.parameters import count, leaf, number, pytree, static
+from jaxvar.planning import mixture
 
 _MAX_DIM = 13  # 2^12 actions
 _HORIZON_FREE_BASE = 1.0 / 6.0
@@ -29,9 +29,9 @@ class HardMdp:
     stay.
     """
 
-    gap: Any  # D: each coordinate of mu is -D or D
-    dim: int = static()
-    horizon: int = static()
+    gap: Any = number(above=0, doc="D: each coordinate of mu is -D or D.")
+    dim: int = count(low=2, high=_MAX_DIM, doc="d.")
+    horizon: int = count(low=2, doc="H, steps per episode.")
     base: float = static()  # delta: the probability to reach the goal is delta + <mu, a>
     chain_length: int = static()
     num_episodes: int | None = static()  # what the gap was made for; None where the gap was given
@@ -68,16 +68,16 @@ class HardMdp:
         gap = jnp.asarray(self.gap)
         norm = jnp.sqrt(1 + gap * (self.dim - 1))  # 1 / alpha
         signs = random.signs(random.bits(random.key_words(key), (self.dim - 1,)), gap.dtype)
-        theta_star = jnp.concatenate([norm[None], signs * (jnp.sqrt(gap) * norm)[None]])  # (1 / alpha, mu / beta)
+        theta_star = jnp.concatenate([norm[None], signs * (jnp.sqrt(gap) * norm)])  # (1 / alpha, mu / beta)
         phi = self._features(gap, 1 / norm)
         reward, initial = np.zeros((self.num_states, self.num_actions), gap.dtype), np.zeros(self.num_states, gap.dtype)
         reward[-1], initial[0] = 1 / self.horizon, 1
         return MdpInstance(phi, jnp.asarray(reward), theta_star, mixture(phi, theta_star), jnp.asarray(initial))
 
     def _features(self, gap: jax.Array, alpha: jax.Array) -> jax.Array:
-        """``[S, A, S, d]``."""
+        """Return phi, [S, A, S, d]."""
         known, lucky = _chain(self.chain_length, self.base)
-        actions = np.array(list(itertools.product([-1, 1], repeat=self.dim - 1)), gap.dtype)
+        actions = all_signs(self.dim - 1).astype(gap.dtype)
         first = (alpha * known.astype(gap.dtype))[:, None, :, None]
         others = (alpha * jnp.sqrt(gap) * lucky.astype(gap.dtype))[:, None, :, None] * actions[None, :, None]
         first = jnp.broadcast_to(first, (*others.shape[:3], 1))
@@ -146,23 +146,23 @@ def horizon_dependent_mdp(dim: int, horizon: int, *, num_episodes: int | None = 
       One :math:`\mu` for all steps, so that the kernel is homogeneous; the published bound is for a :math:`\mu_h` of
       each step, and is not claimed here. Rewards are divided by H, so that no path collects more than 1.
     """
-    horizon = checks.count("horizon", horizon, low=2)
+    horizon = parameters.parameters(HardMdp)["horizon"].check("horizon", horizon)
     return _hard_mdp(dim, horizon, num_episodes, gap, base=1 / horizon, chain_length=horizon)
 
 
 def _hard_mdp(dim: Any, horizon: Any, num_episodes: Any, gap: Any, *, base: float, chain_length: int) -> HardMdp:
-    dim = checks.count("dim", dim, low=2, high=_MAX_DIM)
-    horizon = checks.count("horizon", horizon, low=2)
+    declared = parameters.parameters(HardMdp)
+    dim, horizon = declared["dim"].check("dim", dim), declared["horizon"].check("horizon", horizon)
     if (num_episodes is None) == (gap is None):
         raise ValueError(f"give one of num_episodes and gap, got num_episodes={num_episodes!r} and gap={gap!r}")
     if gap is None:
         least = math.ceil((dim - 1) ** 2 / (32 * base) * (1 - 1e-12))
-        num_episodes = checks.count("num_episodes", num_episodes, low=max(least, 1))
+        num_episodes = parameters.check_count("num_episodes", num_episodes, low=max(least, 1))
         gap = math.sqrt(base / num_episodes) / (4 * math.sqrt(2))
     else:
-        checks.parameter("gap", gap)
+        declared["gap"].check("gap", gap)
         most = base / (dim - 1)
-        if not checks.is_traced(gap) and float(gap) > most * (1 + 1e-12):
+        if not parameters.is_traced(gap) and float(gap) > most * (1 + 1e-12):
             raise ValueError(f"gap must be in (0, {most:g}] for probabilities in [0, 1] at dim {dim}, got {gap!r}")
     return HardMdp(
         gap=leaf(gap), dim=dim, horizon=horizon, base=base, chain_length=chain_length, num_episodes=num_episodes
@@ -170,7 +170,7 @@ def _hard_mdp(dim: Any, horizon: Any, num_episodes: Any, gap: Any, *, base: floa
 
 
 def _chain(length: int, base: float) -> tuple[Array, Array]:
-    """``[S, S]``: the known part of each transition's probability, and the sign with which luck enters it."""
+    """Return the known part of each transition's probability, and the sign with which luck enters it, [S, S] each."""
     known, lucky = np.zeros((length + 2, length + 2)), np.zeros((length + 2, length + 2))
     goal = length + 1
     for s in range(length):

@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import checks, random, ridge, ties
-from jaxvar.batching import seeds_last
+from jaxvar import parameters, random
 from jaxvar.environments.interface import Observation
 from jaxvar.environments.linear_bandit import LinearInstance
 from jaxvar.environments.noise import Bernoulli, bernoulli
-from jaxvar.pytrees import leaf, pytree, static
+from jaxvar.lowering import inner, take
+from jaxvar.parameters import count, leaf, number, pytree, static
 
 BASE = 1.0 / 3.0  # mean of the Bernoulli before the gaps
 
@@ -24,10 +24,10 @@ BASE = 1.0 / 3.0  # mean of the Bernoulli before the gaps
 class HypercubeBandit:
     """Bernoulli rewards on all of {-1, 1}^d; built by :func:`hypercube_bandit`."""
 
-    gap: Any  # each coordinate of mu is -gap or gap
-    level: Any  # s: rewards are 0 or s
-    active_rounds: Any  # rounds before the decision set becomes {0}
-    cube_dim: int = static()
+    gap: Any = number(above=0, doc="each coordinate of mu is -gap or gap.")
+    level: Any = number(above=0, squared=True, doc="s: rewards are 0 or s.")
+    active_rounds: Any = number(at_least=0, doc="rounds before the decision set becomes {0}.")
+    cube_dim: int = count(high=16, doc="d.")
     fixed_arms: bool = static()
 
     @property
@@ -61,18 +61,28 @@ class HypercubeBandit:
 
     def init(self, key: jax.Array) -> LinearInstance:
         """Draw the signs of mu."""
-        return _init(self, random.key_words(key))
+        dtype = jnp.result_type(self.gap)
+        mu = random.signs(random.bits(random.key_words(key), (self.cube_dim,)), dtype) * self.gap
+        theta = jnp.concatenate([jnp.full(1, BASE, dtype), mu])
+        arms = jnp.asarray(corners(self.cube_dim).astype(dtype)) * self.level
+        return LinearInstance(theta, arms, inner(arms, theta))
 
     def observe(self, instance: LinearInstance, round: jax.Array, key: jax.Array) -> Observation:
-        """All corners of the cube while the instance is active, then only the zero vector."""
-        active = jnp.asarray(round).astype(self.active_rounds.dtype) <= self.active_rounds
-        return _observe(self, instance, active)
+        """Return all corners of the cube while the instance is active, then only the zero vector."""
+        arms, mean = instance.arms, instance.mean
+        if arms is None or mean is None:
+            raise TypeError("a hypercube instance holds its arms")
+        if not self.fixed_arms:
+            active = jnp.asarray(round).astype(self.active_rounds.dtype) <= self.active_rounds
+            arms, mean = jnp.where(active, arms, 0), jnp.where(active, mean, 0)
+        return Observation(arms, mean, self._noise.variance(mean, mean), jnp.zeros_like(mean))
 
     def pull(
         self, instance: LinearInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array
     ) -> jax.Array:
-        """``s`` with probability ``1/3 + <mu, a>``, else 0."""
-        return _pull(self, observation, action, random.key_words(key))
+        """Return ``s`` with probability ``1/3 + <mu, a>``, else 0, []."""
+        mean = take(observation.mean, action)
+        return mean + self._noise.draw(random.bits(random.key_words(key), ()), mean, mean)
 
 
 def hypercube_bandit(
@@ -100,19 +110,20 @@ def hypercube_bandit(
     References:
       Zhou, Gu, Szepesvari (2021), Lemma C.8; He, Gu (2025), Lemma 4.3.
     """
-    cube_dim = checks.count("cube_dim", cube_dim, high=16)
-    num_rounds = checks.count("num_rounds", num_rounds)
-    checks.parameter("level", level)
+    declared = parameters.parameters(HypercubeBandit)
+    cube_dim = declared["cube_dim"].check("cube_dim", cube_dim)
+    num_rounds = parameters.check_count("num_rounds", num_rounds)
+    stored_level = declared["level"].check("level", level)
     active: Any = num_rounds
     if budget is not None:
-        checks.positive("budget", budget)
+        parameters.check_positive("budget", budget)
         active = min(num_rounds, math.floor(float(budget) / float(level) ** 2 * (1 + 1e-12)))
         if active < 1:
             raise ValueError(f"budget must be at least level^2 = {float(level) ** 2:g}, got {budget!r}")
     check_multiplier(gap_multiplier, cube_dim, active)
     return HypercubeBandit(
         gap=leaf(gap_multiplier / math.sqrt(96 * active)),
-        level=leaf(level),
+        level=stored_level,
         active_rounds=leaf(active),
         cube_dim=cube_dim,
         fixed_arms=active == num_rounds,
@@ -120,41 +131,21 @@ def hypercube_bandit(
 
 
 def check_multiplier(gap_multiplier: Any, cube_dim: int, rounds: int) -> None:
-    """Positive, and such that all probabilities of a cube that is played for ``rounds`` rounds are at least 0."""
-    checks.positive("gap_multiplier", gap_multiplier)
+    """Refuse a multiplier with which a cube played for ``rounds`` rounds would have negative probabilities."""
+    parameters.check_positive("gap_multiplier", gap_multiplier)
     most = BASE * math.sqrt(96 * rounds) / cube_dim
-    if not checks.is_traced(gap_multiplier) and gap_multiplier > most * (1 + 1e-12):
+    if not parameters.is_traced(gap_multiplier) and gap_multiplier > most * (1 + 1e-12):
         raise ValueError(
             f"gap_multiplier must be at most {most:g} for these rounds and cube_dim, got {gap_multiplier!r}"
         )
 
 
 def corners(cube_dim: int) -> np.ndarray[Any, Any]:
-    """All arms before scaling, ``(1, a)``: [2^d, d + 1]."""
-    signs = np.array(list(itertools.product([-1.0, 1.0], repeat=cube_dim)))
+    """Return all arms before scaling, ``(1, a)``, [2^d, d + 1]."""
+    signs = all_signs(cube_dim)
     return np.concatenate([np.ones((len(signs), 1)), signs], axis=1)
 
 
-@seeds_last
-def _init(self: HypercubeBandit, words: jax.Array) -> LinearInstance:
-    dtype = jnp.result_type(self.gap)
-    mu = random.signs(random.bits(words, (self.cube_dim,)), dtype) * self.gap[None]
-    theta = jnp.concatenate([jnp.full_like(mu[:1], BASE), mu])
-    cube = corners(self.cube_dim).astype(dtype)
-    arms = cube.reshape(*cube.shape, *(1,) * (words.ndim - 1)) * self.level[None, None]
-    return LinearInstance(theta, arms, ridge.inner(arms, theta))
-
-
-@seeds_last
-def _observe(self: HypercubeBandit, instance: LinearInstance, active: jax.Array) -> Observation:
-    if instance.arms is None or instance.mean is None:
-        raise TypeError("a hypercube instance holds its arms")
-    arms = instance.arms if self.fixed_arms else jnp.where(active[None, None], instance.arms, 0)
-    mean = instance.mean if self.fixed_arms else jnp.where(active[None], instance.mean, 0)
-    return Observation(arms, mean, self._noise.variance(mean, mean), jnp.zeros_like(mean))
-
-
-@seeds_last
-def _pull(self: HypercubeBandit, observation: Observation, action: jax.Array, words: jax.Array) -> jax.Array:
-    mean = ties.take(observation.mean, action)
-    return mean + self._noise.draw(random.bits(words, ()), mean, mean)
+def all_signs(num: int) -> np.ndarray[Any, Any]:
+    """Return all of {-1, 1}^num, [2^num, num]."""
+    return np.array(list(itertools.product([-1.0, 1.0], repeat=num)))

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import checks, random, ties
-from jaxvar.batching import seeds_last
+from jaxvar import parameters, random
 from jaxvar.environments.hypercube import BASE, check_multiplier, corners
 from jaxvar.environments.interface import Observation
-from jaxvar.pytrees import leaf, pytree, static
+from jaxvar.lowering import take
+from jaxvar.parameters import count, leaf, pytree, static
 
 
 class BlockInstance(NamedTuple):
@@ -32,7 +32,7 @@ class HypercubeBlocks:
     levels: Any  # [blocks]   rewards are 0 or the level of the block
     block_rounds: Any  # [blocks]
     order: Any  # [period]   int32, the block of each round, over and over
-    cube_dim: int = static()
+    cube_dim: int = count(high=16, doc="d.")
     num_blocks: int = static()
     fixed_arms: bool = static(default=False)
 
@@ -63,20 +63,41 @@ class HypercubeBlocks:
 
     def init(self, key: jax.Array) -> BlockInstance:
         """Draw the signs of every block's mu."""
-        return _init(self, random.key_words(key))
+        words = random.bits(random.key_words(key), (self.num_blocks, self.cube_dim))
+        mu = random.signs(words, self._dtype) * self.gaps[:, None]
+        theta = jnp.concatenate([jnp.full_like(mu[:, :1], BASE), mu], axis=1)  # [blocks, 1 + d]
+        prob = jnp.sum(self._features[None] * theta[:, None], axis=2)
+        return BlockInstance(theta.reshape(-1), prob)
 
     def observe(self, instance: BlockInstance, round: jax.Array, key: jax.Array) -> Observation:
-        """The corners of the round's cube, zero in the coordinates of all other blocks."""
-        return _observe(self, instance, self._block(round))
+        """Return the corners of the round's cube, zero in the coordinates of all other blocks."""
+        level = self._level(round)
+        arms = self._features[:, None] * level[None, :, None]  # [N, blocks, 1 + d]
+        mean = jnp.sum(instance.prob * level[:, None], axis=0)
+        variance = mean * (jnp.sum(level, axis=0) - mean)
+        return Observation(arms.reshape(self.num_arms, self.dim), mean, variance, jnp.zeros_like(mean))
 
     def pull(
         self, instance: BlockInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array
     ) -> jax.Array:
-        """The level of the round's block with probability ``1/3 + <mu, a>``, else 0."""
-        return _pull(self, observation, action, self._block(round), random.key_words(key))
+        """Return the level of the round's block with probability ``1/3 + <mu, a>``, else 0, []."""
+        mean, size = take(observation.mean, action), jnp.sum(self._level(round), axis=0)
+        happens = random.uniform(random.bits(random.key_words(key), ()), mean.dtype) * size < mean
+        return jnp.where(happens, size, 0)
 
-    def _block(self, round: jax.Array) -> jax.Array:
-        return jnp.asarray(self.order)[(round - 1) % self.order.shape[-1]]
+    @property
+    def _dtype(self) -> Any:
+        return jnp.result_type(self.gaps)
+
+    @property
+    def _features(self) -> jax.Array:
+        """The corners of a block, [2^d, 1 + d]."""
+        return jnp.asarray(corners(self.cube_dim).astype(self._dtype))
+
+    def _level(self, round: jax.Array) -> jax.Array:
+        """Return the level of the round's block and zero for the others, [blocks]."""
+        block = jnp.asarray(self.order)[(round - 1) % self.order.shape[0]]
+        return (np.arange(self.num_blocks, dtype=np.int32) == block).astype(self._dtype) * self.levels
 
 
 def hypercube_blocks(
@@ -104,9 +125,9 @@ def hypercube_blocks(
     References:
       He, Gu (2025), Theorem 4.1, which has a block for every power of two and one without noise.
     """
-    cube_dim = checks.count("cube_dim", cube_dim, high=16)
-    num_rounds = checks.count("num_rounds", num_rounds)
-    levels = np.asarray(checks.array("levels", levels, (None,)))
+    cube_dim = parameters.parameters(HypercubeBlocks)["cube_dim"].check("cube_dim", cube_dim)
+    num_rounds = parameters.check_count("num_rounds", num_rounds)
+    levels = np.asarray(parameters.check_array("levels", levels, (None,)))
     if levels.min() <= 0:
         raise ValueError(f"levels must be positive, got {levels.min()}")
     period = _order(order, len(levels))
@@ -127,51 +148,10 @@ def hypercube_blocks(
 
 
 def _order(order: Any, num_blocks: int) -> np.ndarray[Any, Any]:
+    """Return the block of each round of a period, int32 [period]."""
     if order is None:
         return np.arange(num_blocks, dtype=np.int32)
-    period = np.asarray(checks.array("order", order, (None,)))
+    period = np.asarray(parameters.check_array("order", order, (None,)))
     if period.dtype.kind != "i" or period.min() < 0 or period.max() >= num_blocks:
         raise ValueError(f"order must hold integers from 0 to {num_blocks - 1}, got {order!r}")
     return period.astype(np.int32)
-
-
-@seeds_last
-def _init(self: HypercubeBlocks, words: jax.Array) -> BlockInstance:
-    dtype = jnp.result_type(self.gaps)
-    signs = random.signs(random.bits(words, (self.num_blocks, self.cube_dim)), dtype)
-    mu = signs * self.gaps[:, None]
-    intercepts = jnp.full_like(mu[:, :1], BASE)
-    theta = jnp.concatenate([intercepts, mu], axis=1)  # [blocks, 1 + d]
-    features = corners(self.cube_dim).astype(dtype)
-    features = features.reshape(1, *features.shape, *(1,) * (words.ndim - 1))
-    prob = jnp.sum(features * theta[:, None], axis=2)
-    return BlockInstance(theta.reshape(-1, *theta.shape[2:]), prob)
-
-
-@seeds_last
-def _observe(self: HypercubeBlocks, instance: BlockInstance, block: jax.Array) -> Observation:
-    level = _is_block(self, block) * self.levels  # [blocks], zero for all but one
-    features = corners(self.cube_dim).astype(jnp.result_type(self.gaps))
-    features = features.reshape(features.shape[0], 1, features.shape[1], *(1,) * block.ndim)
-    arms = features * level[None, :, None]  # [N, blocks, 1 + d]
-    mean = jnp.sum(instance.prob * level[:, None], axis=0)
-    size = jnp.sum(level, axis=0)
-    return Observation(
-        arms.reshape(arms.shape[0], -1, *arms.shape[3:]), mean, mean * (size[None] - mean), jnp.zeros_like(mean)
-    )
-
-
-@seeds_last
-def _pull(
-    self: HypercubeBlocks, observation: Observation, action: jax.Array, block: jax.Array, words: jax.Array
-) -> jax.Array:
-    mean = ties.take(observation.mean, action)
-    size = jnp.sum(_is_block(self, block) * self.levels, axis=0)
-    happens = random.uniform(random.bits(words, ()), mean.dtype) * size < mean
-    return jnp.where(happens, size, 0)
-
-
-def _is_block(self: HypercubeBlocks, block: jax.Array) -> jax.Array:
-    """``[blocks]``, one for the round's and zero for the others."""
-    numbers = np.arange(self.num_blocks, dtype=np.int32).reshape(-1, *(1,) * block.ndim)
-    return (numbers == block[None]).astype(jnp.result_type(self.gaps))

@@ -1,4 +1,4 @@
-"""Is it a linear mixture MDP? Checks on the host, before anything runs; each message names state, action and value."""
+"""Checks that tables are a linear mixture MDP, before anything runs; each message names state, action and value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 
 _EXACT_SUPPORT = 16  # up to this many possible next states, all 2^n value functions of zeros and ones are tried
 _TOLERANCE = 1e-6
@@ -24,14 +24,14 @@ def check_model(phi: Any, reward: Any, theta_star: Any, initial: Any, horizon: i
       initial: ``[S]``, the distribution of the first state.
       horizon: H.
     """
-    checks.array("phi", phi, (None, None, None, None))
+    parameters.check_array("phi", phi, (None, None, None, None))
     num_states, num_actions, num_next, dim = np.shape(phi)
     if num_next != num_states:
         raise ValueError(f"phi must have shape [S, A, S, d], got {list(np.shape(phi))}")
-    checks.array("reward", reward, (num_states, num_actions))
-    checks.array("theta_star", theta_star, (dim,))
+    parameters.check_array("reward", reward, (num_states, num_actions))
+    parameters.check_array("theta_star", theta_star, (dim,))
     check_distributions("initial", initial, (num_states,))
-    if any(checks.is_traced(x) for x in (phi, reward, theta_star)):
+    if any(parameters.is_traced(x) for x in (phi, reward, theta_star)):
         return
     transition = np.asarray(phi, float) @ np.asarray(theta_star, float)
     check_transition(transition)
@@ -40,7 +40,7 @@ def check_model(phi: Any, reward: Any, theta_star: Any, initial: Any, horizon: i
 
 
 def check_transition(transition: Array) -> None:
-    """``<phi, theta*>`` must be the probability of each next state."""
+    """Refuse ``<phi, theta*> [S, A, S]`` that are no probabilities of the next states."""
     if transition.min() < -_TOLERANCE:
         s, a, t = _where(transition, np.argmin)
         raise ValueError(
@@ -53,7 +53,7 @@ def check_transition(transition: Array) -> None:
 
 
 def check_feature_bound(phi: Array) -> None:
-    """``|phi_V(s, a)| <= 1`` for every value function V with values in [0, 1]."""
+    """Refuse features ``[S, A, S, d]`` with ``|phi_V(s, a)| > 1`` for a value function V with values in [0, 1]."""
     num_states, num_actions = phi.shape[:2]
     for s in range(num_states):
         for a in range(num_actions):
@@ -68,10 +68,11 @@ def check_feature_bound(phi: Array) -> None:
 
 
 def feature_norm(features: Array) -> tuple[float, float]:
-    """A lower and an upper bound of the largest ``|sum_s' V(s') features[s']|`` over V in [0, 1]; equal where exact.
+    """Return a lower and an upper bound of the largest ``|sum_s' V(s') features[s']|`` over V in [0, 1].
 
-    The norm is convex in V, so it is largest where V is 0 or 1. Coordinates of one sign are largest at V = 1; else all
-    choices are tried for few possible next states, and for many the positive and negative parts give an upper bound.
+    They are equal where it is known exactly. The norm is convex in V, so it is largest where V is 0 or 1. Coordinates
+    of one sign are largest at V = 1; else all choices are tried for few possible next states, and for many the positive
+    and negative parts give an upper bound.
     """
     features = features[np.any(features != 0, axis=1)]
     positive, negative = np.maximum(features, 0).sum(0), np.maximum(-features, 0).sum(0)
@@ -89,7 +90,7 @@ def feature_norm(features: Array) -> tuple[float, float]:
 
 
 def check_reward(reward: Array, transition: Array, horizon: int) -> None:
-    """Rewards must not be negative, and no path of H steps may collect more than 1."""
+    """Refuse rewards ``[S, A]`` that are negative, or of which a path of H steps may collect more than 1."""
     if reward.min() < 0:
         s, a = _where(reward, np.argmin)
         raise ValueError(f"reward must not be negative: state {s}, action {a} has {reward[s, a]:g}")
@@ -106,9 +107,9 @@ def check_reward(reward: Array, transition: Array, horizon: int) -> None:
 
 
 def check_distributions(name: str, rows: Any, shape: tuple[int | None, ...]) -> None:
-    """The last axis must hold probabilities that sum to 1."""
-    checks.array(name, rows, shape)
-    if checks.is_traced(rows):
+    """Refuse ``rows`` the last axis of which does not hold probabilities that sum to 1."""
+    parameters.check_array(name, rows, shape)
+    if parameters.is_traced(rows):
         return
     rows = np.asarray(rows, float)
     if rows.min() < -_TOLERANCE:

@@ -9,30 +9,40 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import checks, random
-from jaxvar.environments.explicit_mdp import initial_distribution, mixture
+from jaxvar import parameters, planning, random
+from jaxvar.environments.explicit_mdp import initial_distribution
 from jaxvar.environments.interface import MdpInstance
 from jaxvar.environments.model_checks import check_distributions, check_reward
-from jaxvar.pytrees import leaf, pytree, static
+from jaxvar.parameters import count, leaf, number, pytree, static
 
 REWARDS = ("dense", "sparse")
+_LEAST_CONCENTRATION = 1e-30  # gamma draws of a smaller shape are NaN in float32
 
 
 @pytree
 class MixtureMdp:
     """A random mixture of base kernels; built by :func:`mixture_mdp` or :func:`graded_mdp`."""
 
-    concentration: Any  # of the base kernels' rows
-    weight_concentration: Any  # of the mixture's weights; None for a single base kernel
-    mix: Any  # q, how much of the diffuse kernel; None where the rows are drawn as they are
+    concentration: Any = number(at_least=_LEAST_CONCENTRATION, doc="of the base kernels' rows.")
+    weight_concentration: Any = number(
+        at_least=_LEAST_CONCENTRATION, default=None, doc="of the mixture's weights; None for a single base kernel."
+    )
+    mix: Any = number(
+        at_least=0,
+        at_most=1,
+        default=None,
+        doc="q, how much of the diffuse kernel; None where rows are drawn as they are.",
+    )
     given_reward: Any  # [S, A], or None to draw it
     initial: Any  # [S]
-    num_states: int = static()
-    num_actions: int = static()
-    dim: int = static()
-    horizon: int = static()
+    num_states: int = count(doc="S.")
+    num_actions: int = count(doc="A.")
+    dim: int = count(doc="d, the number of base kernels.")
+    horizon: int = count(doc="H, steps per episode.")
     reward_kind: str = static()
-    model_seed: int | None = static()  # the same model for all seeds where it is a number
+    model_seed: int | None = count(
+        low=0, high=2**32 - 1, default=None, doc="a number draws one model for all seeds; otherwise each has its own."
+    )
 
     @property
     def norm_bound(self) -> float:
@@ -44,27 +54,29 @@ class MixtureMdp:
         if self.model_seed is not None:
             key = jax.random.key(self.model_seed)
         kernels, weights, rewards = (random.fold_in(key, i) for i in range(3))
-        dtype = jnp.result_type(self.concentration)
-        shape = (self.dim, self.num_states, self.num_actions, self.num_states)
-        base = _dirichlet(kernels, self.concentration, shape)
-        if self.mix is not None:  # deterministic rows, blurred by diffuse ones
-            target = random.bits(random.key_words(random.fold_in(kernels, 1)), shape[:-1]) % np.uint32(self.num_states)
-            certain = jax.nn.one_hot(target.astype(jnp.int32), self.num_states, dtype=dtype)
-            base = (1 - self.mix) * certain + self.mix * base
-        if self.reward_kind == "sparse":
-            base = _with_goal(base)
+        base = self._base_kernels(kernels)
         if self.weight_concentration is None:
             word = random.bits(random.key_words(weights), ())
-            share = jax.nn.one_hot((word % np.uint32(self.dim)).astype(jnp.int32), self.dim, dtype=dtype)
+            share = jax.nn.one_hot((word % np.uint32(self.dim)).astype(jnp.int32), self.dim, dtype=base.dtype)
         else:
             share = _dirichlet(weights, self.weight_concentration, (self.dim,))
-        scale = np.asarray(math.sqrt(self.dim), dtype)
+        scale = np.asarray(math.sqrt(self.dim), base.dtype)
         phi, theta_star = jnp.moveaxis(base, 0, 3) / scale, share * scale
-        return MdpInstance(
-            phi, self._reward(rewards, dtype), theta_star, mixture(phi, theta_star), jnp.asarray(self.initial)
-        )
+        reward = self._reward(rewards, base.dtype)
+        return MdpInstance(phi, reward, theta_star, planning.mixture(phi, theta_star), jnp.asarray(self.initial))
+
+    def _base_kernels(self, key: jax.Array) -> jax.Array:
+        """Draw the base kernels, [d, S, A, S]."""
+        shape = (self.dim, self.num_states, self.num_actions, self.num_states)
+        base = _dirichlet(key, self.concentration, shape)
+        if self.mix is not None:  # deterministic rows, blurred by diffuse ones
+            target = random.bits(random.key_words(random.fold_in(key, 1)), shape[:-1]) % np.uint32(self.num_states)
+            certain = jax.nn.one_hot(target.astype(jnp.int32), self.num_states, dtype=base.dtype)
+            base = (1 - self.mix) * certain + self.mix * base
+        return _with_goal(base) if self.reward_kind == "sparse" else base
 
     def _reward(self, key: jax.Array, dtype: Any) -> jax.Array:
+        """Return the reward, given or drawn, [S, A]."""
         if self.given_reward is not None:
             return jnp.asarray(self.given_reward)
         shape = (self.num_states, self.num_actions)
@@ -106,18 +118,8 @@ def mixture_mdp(
     Returns:
       The environment, a pytree.
     """
-    return _random_mdp(
-        num_states,
-        num_actions,
-        dim,
-        horizon,
-        reward,
-        initial,
-        model_seed,
-        concentration=leaf(checks.parameter("concentration", concentration)),
-        weight_concentration=leaf(checks.parameter("weight_concentration", weight_concentration)),
-        mix=None,
-    )
+    numbers = {"concentration": concentration, "weight_concentration": weight_concentration}
+    return _random_mdp(num_states, num_actions, dim, horizon, reward, initial, model_seed, numbers)
 
 
 def graded_mdp(
@@ -151,64 +153,49 @@ def graded_mdp(
     Returns:
       The environment, a pytree.
     """
-    return _random_mdp(
-        num_states,
-        num_actions,
-        dim,
-        horizon,
-        reward,
-        initial,
-        model_seed,
-        concentration=leaf(checks.parameter("concentration", concentration)),
-        weight_concentration=None,
-        mix=leaf(checks.parameter("mix", mix)),
-    )
+    numbers = {"concentration": concentration, "mix": mix}
+    return _random_mdp(num_states, num_actions, dim, horizon, reward, initial, model_seed, numbers)
 
 
 def _random_mdp(
-    num_states: Any,
-    num_actions: Any,
-    dim: Any,
-    horizon: Any,
+    num_states: int,
+    num_actions: int,
+    dim: int,
+    horizon: int,
     reward: Any,
     initial: Any,
-    model_seed: Any,
-    **leaves: Any,
+    model_seed: int | None,
+    numbers: dict[str, Any],
 ) -> MixtureMdp:
-    kind = checks.choice("reward", reward, REWARDS) if isinstance(reward, str) else "given"
-    num_states = checks.count("num_states", num_states, low=3 if kind == "sparse" else 1)
-    num_actions, horizon = checks.count("num_actions", num_actions), checks.count("horizon", horizon)
-    given = None
+    kind = parameters.check_choice("reward", reward, REWARDS) if isinstance(reward, str) else "given"
+    given = {"num_states": num_states, "num_actions": num_actions, "dim": dim, "horizon": horizon, **numbers}
+    given |= {} if model_seed is None else {"model_seed": model_seed}
+    declared = parameters.parameters(MixtureMdp)
+    checked = {name: declared[name].check(name, value) for name, value in given.items()}
+    if kind == "sparse":
+        parameters.check_count("num_states", num_states, low=3)
     if kind == "given":
-        checks.array("reward", reward, (num_states, num_actions))
-        given = leaf(reward)
-        if not checks.is_traced(reward):  # any state may follow any other, so the bound must hold for all paths
+        parameters.check_array("reward", reward, (num_states, num_actions))
+        if not parameters.is_traced(reward):  # any state may follow any other, so the bound must hold for all paths
             everything = np.ones((num_states, num_actions, num_states))
             check_reward(np.asarray(reward, float), everything, horizon)
     initial = initial_distribution(initial, num_states)
     check_distributions("initial", initial, (num_states,))
-    if model_seed is not None:
-        model_seed = checks.count("model_seed", model_seed, low=0, high=2**32 - 1)
     return MixtureMdp(
-        **leaves,
-        given_reward=given,
+        **checked,
+        given_reward=leaf(reward) if kind == "given" else None,
         initial=leaf(initial),
-        num_states=num_states,
-        num_actions=num_actions,
-        dim=checks.count("dim", dim),
-        horizon=horizon,
         reward_kind=kind,
-        model_seed=model_seed,
     )
 
 
 def _dirichlet(key: jax.Array, concentration: Any, shape: tuple[int, ...]) -> jax.Array:
-    """Rows of ``shape`` from the symmetric Dirichlet law; logarithms of gamma draws do not underflow near 0."""
+    """Draw rows of ``shape`` from the symmetric Dirichlet law; logarithms of gamma draws do not underflow near 0."""
     return jax.nn.softmax(random.log_gamma(random.key_words(key), jnp.asarray(concentration), shape), axis=-1)
 
 
 def _with_goal(base: jax.Array) -> jax.Array:
-    """State S - 2 leads to S - 1, which leads nowhere; no other state leads to S - 1 directly."""
+    """Return ``base [d, S, A, S]`` where S - 2 leads to S - 1, which stays, and no other state to S - 1 directly."""
     num_states = base.shape[1]
     sink = jnp.zeros(num_states, base.dtype).at[num_states - 1].set(1)
     moved = base.at[:, :, :, num_states - 2].add(base[:, :, :, num_states - 1]).at[:, :, :, num_states - 1].set(0)

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.environments.interface import Observation
-from jaxvar.pytrees import leaf, pytree, static
+from jaxvar.lowering import take
+from jaxvar.parameters import leaf, pytree, static
 
 
 class ReplayInstance(NamedTuple):
@@ -43,24 +44,24 @@ class ReplayBandit:
 
     @property
     def max_rounds(self) -> int:
-        """How many rounds were given."""
+        """The number of rounds that were given."""
         return int(self.noise.shape[0])
 
     def init(self, key: jax.Array) -> ReplayInstance:
-        """Nothing is drawn."""
+        """Return what is the same in all rounds; nothing is drawn."""
         theta = None if self.theta_star is None else jnp.asarray(self.theta_star)
         return ReplayInstance(theta, jnp.asarray(self.arms) if self.fixed_arms else None)
 
     def observe(self, instance: ReplayInstance, round: jax.Array, key: jax.Array) -> Observation:
-        """The round's entries."""
+        """Return the round's entries."""
         arms = jnp.asarray(self.arms) if self.fixed_arms else _row(self.arms, round)
         return Observation(arms, _row(self.means, round), _row(self.noise_var, round), _row(self.noise, round))
 
     def pull(
         self, instance: ReplayInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array
     ) -> jax.Array:
-        """The given mean plus the given noise."""
-        return observation.mean[action] + _row(self.noise, round)[action]
+        """Return the given mean plus the given noise, []."""
+        return take(observation.mean, action) + take(_row(self.noise, round), action)
 
 
 def replay_bandit(
@@ -79,23 +80,25 @@ def replay_bandit(
     Returns:
       The environment, a pytree.
     """
-    fixed = checks.rank("arms", arms) == 2
+    fixed = parameters.rank("arms", arms) == 2
     if norm_bound is not None:
-        checks.parameter("norm_bound", norm_bound)
-    checks.array("arms", arms, (None,) * (2 if fixed else 3), max_norm=norm_bound)
+        parameters.check_number("norm_bound", norm_bound, low=0.0, low_open=True, squared=True)
+    parameters.check_array("arms", arms, (None,) * (2 if fixed else 3), max_norm=norm_bound)
     num_arms, dim = np.shape(arms)[-2:]
-    checks.array("noise", noise, (None,) if checks.rank("noise", noise) == 1 else (None, num_arms))
+    parameters.check_array("noise", noise, (None,) if parameters.rank("noise", noise) == 1 else (None, num_arms))
     rounds = np.shape(noise)[0]
     if not fixed and np.shape(arms)[0] != rounds:
         raise ValueError(f"arms and noise must have as many rounds, got {np.shape(arms)[0]} and {rounds}")
-    checks.array("means", means, (num_arms,) if fixed and checks.rank("means", means) == 1 else (rounds, num_arms))
+    same_means = fixed and parameters.rank("means", means) == 1
+    parameters.check_array("means", means, (num_arms,) if same_means else (rounds, num_arms))
     if noise_var is None:
         noise_var = np.zeros(rounds)
-    checks.array("noise_var", noise_var, (rounds,) if checks.rank("noise_var", noise_var) == 1 else (rounds, num_arms))
-    if not checks.is_traced(noise_var) and np.min(noise_var) < 0:
+    same_variance = parameters.rank("noise_var", noise_var) == 1
+    parameters.check_array("noise_var", noise_var, (rounds,) if same_variance else (rounds, num_arms))
+    if not parameters.is_traced(noise_var) and np.min(noise_var) < 0:
         raise ValueError(f"noise_var must not be negative, got {np.min(noise_var)}")
     if theta_star is not None:
-        checks.array("theta_star", theta_star, (dim,))
+        parameters.check_array("theta_star", theta_star, (dim,))
     return ReplayBandit(
         arms=leaf(arms),
         means=_by_arm(means if np.ndim(means) == 2 else np.asarray(means)[None], rounds, num_arms),
@@ -107,6 +110,7 @@ def replay_bandit(
 
 
 def _by_arm(values: Any, rounds: int, num_arms: int) -> Any:
+    """Return ``values [rounds]`` or ``[rounds, num_arms]`` as ``[rounds, num_arms]``."""
     values = leaf(values)
     return np.broadcast_to(values if values.ndim == 2 else values[:, None], (rounds, num_arms))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.environments.explicit_mdp import ExplicitMdp, explicit_mdp, normalised, tabular
 
 _DEFAULTS = {"mixture": (10, 100), "tabular": (5, 20)}  # S and H of the published experiments
@@ -51,9 +51,9 @@ def riverswim(
       Rewards are divided by H, so that no path collects more than 1. In ``mixture``, action 0 stays in the first state,
       as the features say; the published simulator moves to the second one there.
     """
-    default = _DEFAULTS[checks.choice("features", features, tuple(_DEFAULTS))]
-    num_states = default[0] if num_states is None else checks.count("num_states", num_states, low=2)
-    horizon = default[1] if horizon is None else checks.count("horizon", horizon)
+    default = _DEFAULTS[parameters.check_choice("features", features, tuple(_DEFAULTS))]
+    num_states = default[0] if num_states is None else parameters.check_count("num_states", num_states, low=2)
+    horizon = default[1] if horizon is None else parameters.check_count("horizon", horizon)
     reward = np.zeros((num_states, 2))
     reward[0, 0], reward[-1, 1] = _SMALL / horizon, _LARGE / horizon
     phi, theta_star = _mixture(num_states) if features == "mixture" else tabular(_classic(num_states))
@@ -61,7 +61,7 @@ def riverswim(
 
 
 def _mixture(num_states: int) -> tuple[Array, Array]:
-    """Features ``[S, 2, S, 3]`` and parameter ``[3]`` of one current everywhere."""
+    """Return features ``[S, 2, S, 3]`` and parameter ``[3]`` of one current everywhere."""
     phi = np.zeros((num_states, 2, num_states, 3))
     last = num_states - 1
     for s in range(num_states):
@@ -72,7 +72,7 @@ def _mixture(num_states: int) -> tuple[Array, Array]:
 
 
 def _classic(num_states: int) -> Array:
-    """The transition ``[S, 2, S]`` with a stronger current."""
+    """Return the transition ``[S, 2, S]`` with a stronger current."""
     transition = np.zeros((num_states, 2, num_states))
     last = num_states - 1
     for s in range(num_states):

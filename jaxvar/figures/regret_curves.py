@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.analysis.bands import Band, Kind, band
 from jaxvar.analysis.captions import constants_text, seeds_text
 from jaxvar.analysis.sample import algorithm_name
@@ -39,7 +39,7 @@ def regret_curves(
       level: of the bands.
       seed: of the resampling behind simultaneous bands.
     """
-    checks.choice("scale", scale, ("log", "linear"))
+    parameters.check_choice("scale", scale, ("log", "linear"))
     groups = by_problem(result.cells)
     bands = {id(c): band(c, record, kind=kind, level=level, seed=seed) for c in result.cells}
     look = looks([algorithm_name(cell) for cell in result.cells])

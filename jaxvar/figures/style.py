@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.analysis.captions import visible
 
 Width = Literal["neurips", "iclr", "icml", "icml_wide", "jmlr", "colt", "a4"]
@@ -111,7 +111,7 @@ def panels(number: int, width: Width, *, least: float = 1.6, height: float = 1.7
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure  # needs no screen, and pyplot remembers no such figure
 
-    checks.choice("width", width, get_args(Width))
+    parameters.check_choice("width", width, get_args(Width))
     inches = WIDTHS[width]
     most = max(1, min(4, int(inches / least)))
     rows = -(-number // most)

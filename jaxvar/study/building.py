@@ -13,9 +13,9 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.constants import number_names
-from jaxvar.pytrees import leaf
+from jaxvar.parameters import leaf
 from jaxvar.study import names
 from jaxvar.study.errors import StudyError, inside
 from jaxvar.study.plain import short
@@ -104,7 +104,7 @@ def constants_table(value: Any) -> dict[str, Any]:
             if name == "preset":
                 names.known("preset of constants", number, names.PRESETS)
             else:
-                checks.number(f"constants.{name}", number, low=0.0)
+                parameters.check_number(f"constants.{name}", number, low=0.0)
     return {"preset": DEFAULT_PRESET, **table}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.study import fields, names
 from jaxvar.study.building import check_options
 from jaxvar.study.cells import MAX_CELLS, cells, num_cells
@@ -212,7 +212,7 @@ def _check_fields(study: Study) -> None:
             f"give rounds (for bandits) or episodes (for Markov decision processes), got {got}", ("episodes",)
         )
     with inside("first_seed"):
-        checks.count("first_seed", study.first_seed, low=0, high=fields.MAX_INT32 - study.seeds)
+        parameters.check_count("first_seed", study.first_seed, low=0, high=fields.MAX_INT32 - study.seeds)
     with inside("records"):
         num = len(study.recorded)
         if study.seeds * num > fields.MAX_INT32:

@@ -11,7 +11,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from jaxvar import checks, files
+from jaxvar import files, parameters
 from jaxvar.study.labelled import dataset, settings
 from jaxvar.study.result import StudyResult
 
@@ -29,7 +29,7 @@ def export(result: StudyResult, to: Format, path: str | Path | None = None) -> P
         record, and the text ``study``: JSON that says which cell is which.
       path: the file; if not given, the study's name in the current folder.
     """
-    checks.choice("to", to, tuple(_ENDINGS))
+    parameters.check_choice("to", to, tuple(_ENDINGS))
     path = Path(path) if path is not None else Path(f"{result.name}.{_ENDINGS[to]}")
     with files.writing(path) as file:
         {"csv": _csv, "netcdf": _netcdf, "npz": _npz}[to](result, file)

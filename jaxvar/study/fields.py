@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.records import linear_spaced, log_spaced, record_rounds
 from jaxvar.study import names
 from jaxvar.study.errors import StudyError, inside
@@ -26,7 +26,7 @@ def _name(value: Any) -> str:
 
 
 def _count(name: str, value: Any, *, low: int = 1, high: int = MAX_INT32) -> int:
-    return checks.count(name, value, low=low, high=high)
+    return parameters.check_count(name, value, low=low, high=high)
 
 
 def _optional_count(name: str, value: Any) -> int | None:
@@ -51,7 +51,7 @@ def record(value: Any) -> tuple[str, ...]:
 def _records(value: Any) -> Any:
     """Only the form; :func:`recorded` looks at the numbers, once the number of rounds is known."""
     if value is None or isinstance(value, bool):
-        return value if value is None else checks.count("records", value)
+        return value if value is None else parameters.check_count("records", value)
     value = plain("records", value)
     if isinstance(value, Mapping):
         for key in value:
@@ -62,7 +62,7 @@ def _records(value: Any) -> Any:
         with inside("spacing"):
             names.known("spacing of records", value["spacing"], _SPACINGS)
         with inside("number"):
-            checks.count("records.number", value["number"])
+            parameters.check_count("records.number", value["number"])
     return value
 
 
@@ -71,7 +71,7 @@ def recorded(records: Any, length: int) -> np.ndarray[Any, Any]:
     if not isinstance(records, Mapping):
         return record_rounds(records, length)
     low = 2 if records["spacing"] == "log" and length > 1 else 1  # from the first round to the last
-    number = checks.count("records.number", records["number"], low=low, high=length)
+    number = parameters.check_count("records.number", records["number"], low=low, high=length)
     return _SPACINGS[records["spacing"]](length, number)
 
 

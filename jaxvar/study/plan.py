@@ -11,7 +11,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxvar.simulate import sizes, steps, widest_block
+from jaxvar import engine
+from jaxvar.engine import is_accelerator, widest_block
 from jaxvar.study.errors import RunError
 
 SHARE = 0.8  # of the free memory: others live here too
@@ -19,8 +20,8 @@ _COPIES = 3  # of what a chunk holds, on the host while it is written
 
 
 def chosen_chunk(environment: Any, seeds: int, length: int, devices: Sequence[jax.Device]) -> int:
-    """Seeds per shard where no memory is short."""
-    return sizes(seeds, steps(environment, length), None, list(devices), widest_block())[1]
+    """Return the seeds per shard where no memory is short."""
+    return engine.chosen_chunk(environment, seeds, length, Mesh(np.array(list(devices)), ("runs",)))
 
 
 def mesh_for(chunk: int, devices: Sequence[jax.Device]) -> Mesh:
@@ -43,12 +44,12 @@ def needed_memory(program: Any, num_rounds: int) -> int:
     """Bytes that a chunk needs where the memory is: all of it on a CPU, one device's share on an accelerator."""
     held = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(program.shapes))
     share = int(program.memory(num_rounds))
-    return share * program.mesh.size + _COPIES * held if _on_cpu(program.mesh) else share
+    return share * program.mesh.size + _COPIES * held if not is_accelerator(program.mesh) else share
 
 
 def free_memory(mesh: Mesh) -> int | None:
     """Bytes that are free there; None where nobody knows."""
-    if _on_cpu(mesh):
+    if not is_accelerator(mesh):
         found = [_available(), _left_in_group()]
         return min((x for x in found if x is not None), default=None)
     stats = [d.memory_stats() or {} for d in mesh.local_devices]
@@ -85,7 +86,3 @@ def _left_in_group() -> int | None:
         return int((folder / "memory.max").read_text()) - int((folder / "memory.current").read_text())
     except (OSError, ValueError):  # there is none, or its limit is "max"
         return None
-
-
-def _on_cpu(mesh: Mesh) -> bool:
-    return bool(mesh.devices.flat[0].platform == "cpu")

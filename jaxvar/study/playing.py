@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxvar import status
-from jaxvar.simulate import can_grow
+from jaxvar.engine import Program, RunState, needs_capacity
 from jaxvar.study import store
 from jaxvar.study.company import Company
 from jaxvar.study.pace import Pace
-from jaxvar.study.segments import Held, Program
 
 Array = np.ndarray[Any, Any]
 
@@ -47,7 +45,7 @@ class Standing(NamedTuple):
 
     capacity: int  # layers stored; 0 where the algorithm has no such number
     round: int  # the last one played
-    held: Held | None  # NumPy arrays, or on devices
+    held: RunState | None  # NumPy arrays, or on devices
 
 
 class Watch(NamedTuple):
@@ -103,12 +101,13 @@ def _play_on(task: Task, program: Program, standing: Standing, watch: Watch, clo
     while standing.round < task.num_rounds:
         num = company.agreed_number(watch.pace.next(task.num_rounds - standing.round))
         program.compile(num)
+        ids = np.stack([np.zeros_like(task.seeds), np.zeros_like(task.seeds), task.seeds]).astype(np.int32)
         start = time.perf_counter()
-        held = jax.block_until_ready(program.play(standing.held, task.seeds, standing.round + 1, num))
+        held = jax.block_until_ready(program.advance(standing.held, ids, standing.round + 1, num))
         watch.pace.took(num, clock.add(time.perf_counter() - start))
         watch.advanced(num)
         standing = Standing(_capacity(program.algorithm), standing.round + num, held)
-        if np.any(company.fetched(held.carry.status) & status.CAPACITY) and can_grow(program.algorithm):
+        if needs_capacity(company.fetched(held.carry.status), program.algorithm):
             return standing, False
         stop = company.agreed_number(watch.stop_asked())
         if stop or company.agreed_number(watch.save_due()):
@@ -147,10 +146,10 @@ def read_seconds(path: Path) -> float:
 
 
 def grown(program: Program, capacity: int) -> Program:
-    """The program with as many layers as ``capacity`` says."""
-    while _capacity(program.algorithm) < capacity and can_grow(program.algorithm):
-        program = dataclasses.replace(program, algorithm=program.algorithm.grow())
-    return program
+    """Return the program with as many layers as ``capacity`` says, or as many as there are."""
+    if _capacity(program.algorithm) >= capacity:
+        return program
+    return program.grown(capacity) or program
 
 
 def _capacity(algorithm: Any) -> int:
@@ -211,7 +210,7 @@ def _read_checkpoint(task: Task) -> Standing | None:
     return None if held is None else Standing(capacity, round, held)
 
 
-def _held(program: Program, arrays: dict[str, Array], round: int) -> Held | None:
+def _held(program: Program, arrays: dict[str, Array], round: int) -> RunState | None:
     """What a checkpoint holds, in the shape of ``program``; None where it does not fit or lacks a reading.
 
     The rounds recorded may have changed since, as they do where a study gets longer: it is enough that those up to
@@ -235,7 +234,7 @@ def _held(program: Program, arrays: dict[str, Array], round: int) -> Held | None
             return None
         readings[name] = np.zeros(shape.shape, shape.dtype)
         readings[name][:, : len(past)] = found[:, where]
-    return Held(jax.tree.unflatten(structure, carry), readings)
+    return RunState(jax.tree.unflatten(structure, carry), readings)
 
 
 def _fits(array: Array | None, shape: Any) -> bool:

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from jaxvar import checks, random
+from jaxvar import parameters, random
+from jaxvar.engine import Program, block_shape, is_accelerator
+from jaxvar.game import violated_assumptions
 from jaxvar.study import plan, store
 from jaxvar.study.cells import Cell, cells
 from jaxvar.study.changes import can_go_on, changes
@@ -40,7 +43,6 @@ from jaxvar.study.pace import EvenPace, Pace
 from jaxvar.study.playing import Stopped, Task, Watch, play
 from jaxvar.study.precision import in_precision
 from jaxvar.study.result import StudyResult
-from jaxvar.study.segments import Program, block_shape
 from jaxvar.study.shards import Shorter, identity, mine, read_shard
 
 _STRETCH = 1.0  # seconds per call of a program: how long Ctrl-C may have to wait
@@ -81,9 +83,9 @@ def run_study(
       RunError: in a sentence, if the study cannot be run or its results cannot be written.
       KeyboardInterrupt: after Ctrl-C or SIGTERM, once everything that was played is on disk.
     """
-    number, total = (checks.count(f"shard[{i}]", x) for i, x in enumerate(shard))
-    checks.count("shard[0]", number, high=total)
-    checks.positive("checkpoint_seconds", checkpoint_seconds)
+    number, total = (parameters.check_count(f"shard[{i}]", x) for i, x in enumerate(shard))
+    parameters.check_count("shard[0]", number, high=total)
+    parameters.check_positive("checkpoint_seconds", checkpoint_seconds)
     folder = Path(out)
     with in_precision(study.precision), _writable(folder):
         run = _Run(study, folder, (number, total), list(devices or jax.devices()), progress, checkpoint_seconds)
@@ -107,11 +109,22 @@ class _Run:
         self.progress, self.checkpoint_seconds = progress, checkpoint_seconds
         self.company = Company(devices)
         self.cells = cells(study)
-        self.words = np.asarray(random.key_words(jax.random.key(study.key)))
+        self.key_data = np.asarray(random.key_words(jax.random.key(study.key)))
         self.checksums: dict[str, str] = {}
+
+    def _warn(self) -> None:
+        """Say once where a theorem's assumption is violated, and in which cell first."""
+        found = dict[str, str]()
+        for cell in self.cells:
+            for sentence in violated_assumptions(cell.algorithm, cell.environment, self.study.length):
+                found.setdefault(sentence, cell.title)
+        for sentence, title in found.items():
+            warnings.warn(f"{title}: {sentence}", UserWarning, stacklevel=4)
 
     def go(self, resume: bool) -> None:
         """Plan, and play what is not there yet."""
+        if self.company.is_writer:
+            self._warn()
         with contextlib.ExitStack() as held:
             self.company.writes(lambda: self._enter(held))
             manifest, todo = self._prepared(resume)
@@ -247,16 +260,15 @@ class _Run:
         return Program(
             algorithm=cell.algorithm,
             environment=cell.environment,
-            words=self.words,
+            key_data=self.key_data,
             rounds=self.study.recorded,
-            record=cell.recorders,
-            block=block_shape(chunk, mesh),
+            recorders=cell.recorders,
             chunk=chunk,
             mesh=mesh,
         )
 
     def _pace(self, chunk: int) -> Pace:
-        if self.devices[0].platform != "cpu":
+        if is_accelerator(plan.mesh_for(chunk, self.devices)):
             return EvenPace(self.study.length)
         return Pace(chunk, min(_STRETCH, self.checkpoint_seconds / 2))
 

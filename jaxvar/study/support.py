@@ -6,7 +6,7 @@ import typing
 from typing import Any
 
 from jaxvar.environments.replay import ReplayBandit
-from jaxvar.runner import is_episodic
+from jaxvar.game import is_episodic
 
 
 def unsupported(recorder: str, algorithm: Any, environment: Any) -> str | None:

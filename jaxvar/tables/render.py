@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from jaxvar import checks
+from jaxvar import parameters
 from jaxvar.analysis.captions import visible
 from jaxvar.analysis.intervals import Interval
 from jaxvar.listing import escape
@@ -47,7 +47,7 @@ class Table:
     def to(self, form: Format) -> str:
         """Rendered, with a line break at the end."""
         forms = {"text": self.text, "csv": self.csv, "latex": self.latex, "markdown": self.markdown}
-        return forms[checks.choice("to", form, tuple(forms))]()
+        return forms[parameters.check_choice("to", form, tuple(forms))]()
 
     def text(self) -> str:
         """Aligned for a terminal, below the caption."""

@@ -11,7 +11,7 @@ import numpy as np
 from jaxvar import random
 from jaxvar.algorithms.interface import Side
 from jaxvar.environments.linear_bandit import draw_arms
-from jaxvar.pytrees import float_dtype
+from jaxvar.parameters import float_dtype
 from jaxvar.testing import contract
 
 _ROUNDS = 12
@@ -21,7 +21,7 @@ def check_algorithm(algorithm: Any, *, dim: int, num_arms: int, key: jax.Array |
     """Hold a bandit algorithm to the contract of :mod:`jaxvar.algorithms.interface`.
 
     Checks that it is a pytree; that ``init`` works on abstract values; that ``update`` keeps the state's shapes and
-    types; that actions are indices of arms; that nothing is NaN; that ``jit`` changes nothing; that ``vmap`` over
+    types; that actions are indices of arms; that nothing is NaN; that ``jit`` changes nothing; that a block of
     different seeds equals a loop over them; and that new numbers in old shapes do not compile again.
 
     Args:
@@ -59,20 +59,18 @@ def check_algorithm(algorithm: Any, *, dim: int, num_arms: int, key: jax.Array |
 
         return jax.lax.scan(step, algorithm.init(), jnp.arange(_ROUNDS))
 
-    contract.check_transformations(first_round, play, algorithm, key)
-    state, actions = jax.jit(play)(algorithm, key)
-    contract.require(
-        bool(np.all((np.asarray(actions) >= 0) & (np.asarray(actions) < num_arms))), "actions must be arms' indices"
-    )
-    contract.check_finite(state, "the state must stay finite")
+    for state, actions in contract.check_transformations(first_round, play, algorithm, key):
+        inside = (np.asarray(actions) >= 0) & (np.asarray(actions) < num_arms)
+        contract.require(bool(np.all(inside)), "actions must be arms' indices")
+        contract.check_finite(state, "the state must stay finite")
 
 
 def check_environment(environment: Any, *, key: jax.Array | None = None, num_draws: int = 4096) -> None:
     """Hold a bandit environment to the contract of :mod:`jaxvar.environments.interface`.
 
     Checks that it is a pytree; shapes; that arms are those of the instance in every round where ``fixed_arms`` says
-    so; that nothing is NaN; that ``jit`` changes nothing and ``vmap`` equals a loop; and that the noise of arm 0 in
-    round 1 has mean zero and the variance that ``noise_var`` states (z-tests on ``num_draws`` draws; a right
+    so; that nothing is NaN; that ``jit`` changes nothing and a block of seeds equals a loop; and that the noise of arm
+    0 in round 1 has mean zero and the variance that ``noise_var`` states (z-tests on ``num_draws`` draws; a right
     environment fails with probability below 1e-6).
 
     Args:
@@ -100,8 +98,7 @@ def check_environment(environment: Any, *, key: jax.Array | None = None, num_dra
     def play(environment: Any, key: jax.Array) -> Any:
         return [one_round(environment, key, i) for i in (1, 2, 3)]
 
-    contract.check_transformations(one_round, play, environment, key)
-    seen = jax.jit(play)(environment, key)
+    seen = contract.check_transformations(one_round, play, environment, key)[0]
     contract.check_finite(seen, "arms, means, variances and rewards must be finite")
     if getattr(environment, "fixed_arms", False):
         contract.require(

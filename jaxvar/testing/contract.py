@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import random
-from jaxvar.pytrees import float_dtype
+from jaxvar.lowering import batch_last
+from jaxvar.parameters import float_dtype
 
 _BATCH = 3
 
@@ -18,8 +19,12 @@ class ContractError(AssertionError):
     """A rule of the interface is broken."""
 
 
-def check_transformations(once: Any, play: Any, target: Any, key: jax.Array) -> None:
-    """``once`` is compared with and without jit, ``play``, which is longer, with and without vmap."""
+def check_transformations(once: Any, play: Any, target: Any, key: jax.Array) -> list[Any]:
+    """``once`` is compared with and without jit, ``play``, which is longer, alone and in a block of seeds.
+
+    Returns:
+      What ``play`` returned for some seeds.
+    """
     close(once(target, key), jax.jit(once)(target, key), "jit must not change results")
     num_traces = 0
 
@@ -34,10 +39,11 @@ def check_transformations(once: Any, play: Any, target: Any, key: jax.Array) -> 
     before = num_traces
     alone = [compiled(jax.tree.map(lambda x: x + 0, target), k) for k in keys]
     require(num_traces == before, "new numbers in old shapes must not compile again")
-    together = jax.jit(jax.vmap(play, in_axes=(None, 0)))(target, keys)
+    together = jax.jit(jax.vmap(batch_last(play), in_axes=(None, 0)))(target, keys)
     for i in range(_BATCH):
         mine = jax.tree.map(lambda x, i=i: x[i], together)
-        close(mine, alone[i], "vmap over seeds must equal a loop over them")
+        close(mine, alone[i], "a block of seeds must equal a loop over them")
+    return alone
 
 
 def check_pytree(target: Any) -> None:

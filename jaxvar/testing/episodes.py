@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxvar import planning, random
 from jaxvar.algorithms.interface import Model, Step
-from jaxvar.pytrees import float_dtype
+from jaxvar.parameters import float_dtype
 from jaxvar.testing import contract
 
 _EPISODES = 4
@@ -23,7 +23,7 @@ def check_episodic_algorithm(algorithm: Any, *, model: Model, key: jax.Array | N
 
     Checks that it is a pytree; that ``init`` works on abstract values; that ``plan`` gives an action for each stage and
     state, and values of the right shape where it gives values; that ``update`` keeps the state's shapes and types; that
-    nothing is NaN; that ``jit`` changes nothing; that ``vmap`` over different seeds equals a loop over them; and that
+    nothing is NaN; that ``jit`` changes nothing; that a block of different seeds equals a loop over them; and that
     new numbers in old shapes do not compile again.
 
     Args:
@@ -66,12 +66,11 @@ def check_episodic_algorithm(algorithm: Any, *, model: Model, key: jax.Array | N
 
         return jax.lax.scan(episode, algorithm.init(model), jnp.arange(_EPISODES))
 
-    contract.check_transformations(first_episode, play, algorithm, key)
-    state, (policy, value) = jax.jit(play)(algorithm, key)
-    inside = (np.asarray(policy) >= 0) & (np.asarray(policy) < num_actions)
-    contract.require(bool(np.all(inside)), "plan.policy must hold actions")
-    contract.check_finite(state, "the state must stay finite")
-    contract.check_finite(value, "plan.value must be finite")
+    for state, (policy, value) in contract.check_transformations(first_episode, play, algorithm, key):
+        inside = (np.asarray(policy) >= 0) & (np.asarray(policy) < num_actions)
+        contract.require(bool(np.all(inside)), "plan.policy must hold actions")
+        contract.check_finite(state, "the state must stay finite")
+        contract.check_finite(value, "plan.value must be finite")
 
 
 def check_episodic_environment(environment: Any, *, key: jax.Array | None = None) -> None:
@@ -80,7 +79,7 @@ def check_episodic_environment(environment: Any, *, key: jax.Array | None = None
     Checks that it is a pytree with a ``horizon``; shapes; that the rows of ``transition`` and ``initial`` are
     distributions and ``transition`` is ``<phi, theta_star>``; that no path collects more than a reward of 1; the
     feature bound for the constant and for some random value functions; that nothing is NaN; that ``jit`` changes
-    nothing and ``vmap`` equals a loop.
+    nothing and a block of seeds equals a loop.
 
     Args:
       environment: one seed's environment.
@@ -99,8 +98,7 @@ def check_episodic_environment(environment: Any, *, key: jax.Array | None = None
             contract.require(hasattr(found, name), f"the instance must have {name}")
         return {name: jnp.asarray(getattr(found, name)) for name in fields}
 
-    contract.check_transformations(draw, draw, environment, key)
-    tables = jax.jit(draw)(environment, key)
+    tables = contract.check_transformations(draw, draw, environment, key)[0]
     contract.check_finite(tables, "the tables must be finite")
     phi, reward, transition, initial = (np.asarray(tables[n]) for n in ("phi", "reward", "transition", "initial"))
     theta_star = np.asarray(tables["theta_star"])

@@ -133,3 +133,26 @@ def run_oful(
         theta_after=theta_after if return_history else None,
         emp_after=emp_after if return_history else None,
     )
+
+
+class Twin:
+    """OFUL one round at a time, for `tests/test_twin_interface.py`."""
+
+    def __init__(self, *, dim: int, lam: float, ties: str, tie_tolerance: float, **radius: object) -> None:
+        self.lam, self.ties, self.tie_tolerance = lam, ties, tie_tolerance
+        self.x, self.reward = np.zeros((0, dim)), np.zeros(0)
+        self.radius = functools.partial(oful_radius, lam=lam, **radius)
+
+    def estimates(self) -> dict[str, np.ndarray]:
+        """V^-1 and theta, under the names that the algorithm's state has for them."""
+        inverse = np.linalg.inv(self.lam * np.eye(self.x.shape[1]) + self.x.T @ self.x)
+        return {"regression.sigma_inv": inverse, "regression.theta_hat": inverse @ (self.x.T @ self.reward)}
+
+    def select(self, arms: np.ndarray, u: float, noise_var: np.ndarray) -> int:
+        inverse, theta = self.estimates().values()
+        beta = self.radius(np.linalg.inv(inverse), len(self.x))
+        upper = arms @ theta + beta * np.sqrt(np.sum((arms @ inverse) * arms, axis=1))
+        return argmax_with_ties(upper, np.ones(len(arms), dtype=bool), u, self.ties, self.tie_tolerance)[0]
+
+    def update(self, x: np.ndarray, reward: float, noise_var: float) -> None:
+        self.x, self.reward = np.append(self.x, x[None], axis=0), np.append(self.reward, reward)

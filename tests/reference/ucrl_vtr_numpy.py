@@ -113,3 +113,27 @@ def run_ucrl_vtr(
         seen = features[: (k + 1) * horizon]
         M = lam * np.eye(dim) + seen.T @ seen
     return VtrRun(**episodes.arrays(), beta=beta, theta=theta, Sigma=M)
+
+
+class Twin:
+    """UCRL-VTR one episode at a time, for `tests/test_twin_interface.py`."""
+
+    def __init__(self, *, dim: int, lam: float, value_bound: float, ties: str, tie_tolerance: float, **radius: float):
+        self.lam, self.features, self.targets = lam, np.zeros((0, dim)), np.zeros(0)
+        self.rule = {"value_bound": value_bound, "ties": ties, "tie_tolerance": tie_tolerance}
+        self.radius = {**radius, "lam": lam, "value_bound": value_bound}
+
+    def estimates(self) -> dict[str, np.ndarray]:
+        """M^-1 and theta, under the names that the algorithm's state has for them."""
+        inverse = np.linalg.inv(self.lam * np.eye(self.features.shape[1]) + self.features.T @ self.features)
+        return {"regression.sigma_inv": inverse, "regression.theta_hat": inverse @ (self.features.T @ self.targets)}
+
+    def plan(self, phi: np.ndarray, reward: np.ndarray, horizon: int, u: np.ndarray) -> np.ndarray:
+        inverse, theta = self.estimates().values()
+        beta = vtr_radius(np.linalg.inv(inverse), **self.radius)
+        self.planned = plan_episode(phi, reward, lambda f: upper_bounds(theta, beta, inverse, f), u, **self.rule)
+        return self.planned.policy
+
+    def update(self, stage: int, state: int, action: int, next_state: int, reward: float) -> None:
+        self.features = np.append(self.features, self.planned.features[stage, state, action][None], axis=0)
+        self.targets = np.append(self.targets, self.planned.value[stage + 1, next_state])

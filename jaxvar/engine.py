@@ -1,0 +1,384 @@
+"""One compiled program for many seeds and settings: the only place that maps, compiles, places and grows.
+
+Every (algorithm setting, environment setting, seed) is one run. A :class:`Program` plays a chunk of runs for some
+rounds, from where they stand; each device plays its share in blocks of runs at a time. A block is what is vectorised
+over: small on a CPU, so that its state stays in the cache while all rounds are played, and the whole share on an
+accelerator. The runs are independent, so nothing is communicated while they are played. ``simulate`` plays each chunk
+in one stretch, a study in many, with checkpoints between them; the bits are the same.
+
+A program draws the runs' problems anew at each call, by the same code from the same keys, so that only what changes
+has to be kept. On a CPU the number of rounds is an argument, and one program plays any stretch. On accelerators a loop
+of unknown length would ask the host after every round, so there each length is a program of its own.
+
+On a CPU a block has a second axis, of length one. LLVM unrolls the innermost loop of a kernel before it looks for
+vectors; with that axis innermost, the loop over the block's runs stays whole and becomes vector instructions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from jaxvar import episodes, game, parameters, status
+from jaxvar.lowering import OverSeeds, form_for, on_accelerator, spread
+from jaxvar.parameters import pytree, static
+
+_RUNS, _EVERYWHERE = PartitionSpec("runs"), PartitionSpec()
+_CPU_VECTOR = 64  # bytes; a block has as many runs as numbers fit into a vector of the widest registers
+_CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and Ctrl-C is answered
+_CPU_CHUNKS = (128, 4096)  # but at least and at most
+_ACCELERATOR_CHUNK = 16384
+_EPISODE_WORK = 8  # a step of an episode, with its share of the plan, takes about as long as this many rounds
+
+
+class RunState(NamedTuple):
+    """What a chunk of runs holds between two rounds; every leaf [chunk, ...], random keys as their words."""
+
+    carry: Any
+    store: dict[str, jax.Array]  # name -> [chunk, records + 1, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """An algorithm and an environment, each in one setting or in several, for chunks of runs."""
+
+    algorithm: Any
+    environment: Any
+    key_data: np.ndarray[Any, Any]  # [2]   uint32, of the root key
+    rounds: np.ndarray[Any, Any]  # [records]   the recorded ones
+    recorders: tuple[Any, ...]
+    chunk: int
+    mesh: Mesh
+    block: tuple[int, ...] = ()  # chosen if not given
+    algorithm_values: dict[int, Any] = dataclasses.field(default_factory=dict)  # leaf's number -> [settings, ...]
+    environment_values: dict[int, Any] = dataclasses.field(default_factory=dict)
+
+    def play(self, ids: np.ndarray[Any, Any], num_rounds: int) -> dict[str, np.ndarray[Any, Any]]:
+        """Play from the first round to the last; returns the readings, ``status`` and ``status_round``, [chunk, ...].
+
+        Args:
+          ids: [3, chunk] algorithm setting, environment setting and seed of each run.
+          num_rounds: how many rounds.
+        """
+        out = self._program(num_rounds)(*self._placed(ids, 1, num_rounds, None))
+        many = self.mesh.is_multi_process
+        found = multihost_utils.process_allgather(out, tiled=True) if many else jax.device_get(out)
+        ending = ("status", "status_round")
+        return {name: x if name in ending else x[:, : len(self.rounds)] for name, x in found.items()}
+
+    def advance(self, state: RunState | None, ids: np.ndarray[Any, Any], first: int, num_rounds: int) -> RunState:
+        """Play ``num_rounds`` rounds from ``first`` on; returns what the runs hold then.
+
+        Args:
+          state: after round ``first - 1``; not usable any more afterwards. None where ``first`` is 1.
+          ids: [3, chunk] algorithm setting, environment setting and seed of each run.
+          first: the first round to play.
+          num_rounds: how many.
+        """
+        if state is None:
+            state = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self.shapes)
+        return self._program(num_rounds)(*self._placed(ids, first, num_rounds, state))
+
+    def traced(self, num_rounds: int) -> Any:
+        """Return what :meth:`play` would compile for this many rounds, traced: a loop of known length."""
+        return self._program(num_rounds, known=True).trace(*self._abstract(None))
+
+    def compile(self, num_rounds: int) -> Any:
+        """Compile what :meth:`advance` will run; it then does not have to."""
+        return self._program(num_rounds).lower(*self._abstract(self.shapes)).compile()
+
+    def memory(self, num_rounds: int) -> int:
+        """Return the bytes that one device needs while it plays its share of a chunk, by the compiled program."""
+        size = self.compile(num_rounds).memory_analysis()
+        total = size.argument_size_in_bytes + size.output_size_in_bytes + size.temp_size_in_bytes
+        return int(total - size.alias_size_in_bytes + size.generated_code_size_in_bytes)
+
+    @functools.cached_property
+    def shapes(self) -> RunState:
+        """Shapes and types of what is held."""
+
+        def begin(key_data: Any, seed: Any) -> RunState:
+            rules = game_of(self.environment)
+            _, carry = rules.begin(self.algorithm, self.environment, key_data, seed, self.recorders)
+            store = empty_store(functools.partial(game.read, self.recorders), carry, self.rounds)
+            return _plain(RunState(carry, store))
+
+        one = jax.eval_shape(begin, self.key_data, np.int32(0))
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct((self.chunk, *x.shape), x.dtype), one)
+
+    def grown(self, capacity: int | None = None) -> Program | None:
+        """Return the program with more capacity (at least ``capacity``); None where there is none."""
+        algorithm = self.algorithm
+        while can_grow(algorithm):
+            algorithm = algorithm.grow()
+            if capacity is None or algorithm.capacity >= capacity:
+                break
+        return None if algorithm is self.algorithm else dataclasses.replace(self, algorithm=algorithm)
+
+    def _program(self, num_rounds: int, known: bool = False) -> Any:
+        kinds = (type(self.algorithm), type(self.environment))
+        block = self.block or block_shape(self.chunk, self.mesh)
+        accelerator = is_accelerator(self.mesh)
+        return _compiled(kinds, block, self.mesh, num_rounds if known or accelerator else None, accelerator)
+
+    def _args(self, ids: Any, first: int, num_rounds: int, state: Any) -> tuple[Any, Any]:
+        """The program's arguments and where they go: runs and what they hold over the devices, all else everywhere."""
+        recorders = tuple(as_pytree(r) for r in self.recorders)
+        both = (as_pytree(self.algorithm), self.algorithm_values, as_pytree(self.environment), self.environment_values)
+        args = ((*both, self.key_data, self.rounds, recorders), ids, np.int32(first), np.int32(num_rounds), state)
+        everywhere, runs = (
+            jax.tree.map(lambda _, spec=spec: spec, x) for x, spec in ((args[0], _EVERYWHERE), (state, _RUNS))
+        )
+        return args, (everywhere, PartitionSpec(None, "runs"), _EVERYWHERE, _EVERYWHERE, runs)
+
+    def _placed(self, *given: Any) -> Any:
+        return jax.tree.map(self._place, *self._args(*given))
+
+    def _abstract(self, state: Any) -> Any:
+        def shape(x: Any, spec: PartitionSpec) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(self.mesh, spec))
+
+        return jax.tree.map(shape, *self._args(np.zeros((3, self.chunk), np.int32), 1, 1, state))
+
+    def _place(self, x: Any, spec: PartitionSpec) -> Any:
+        sharding = NamedSharding(self.mesh, spec)
+        if isinstance(x, jax.Array) and x.sharding.is_equivalent_to(sharding, x.ndim):
+            return x
+        x = np.asarray(x)
+        return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
+
+
+@functools.cache
+def _compiled(
+    kinds: tuple[type, type], block: tuple[int, ...], mesh: Mesh, length: int | None, accelerator: bool
+) -> Any:
+    """The function that plays all runs of a chunk, each device its share; jitted.
+
+    ``kinds`` are the classes of algorithm and environment: JAX may take two registered dataclasses for one where their
+    fields agree. ``length`` is the number of rounds, where it must be known.
+    """
+    share = functools.partial(_play_share, block=block, length=length, accelerator=accelerator)
+    specs = (_EVERYWHERE, PartitionSpec(None, "runs"), _EVERYWHERE, _EVERYWHERE, _RUNS)
+    everywhere = jax.shard_map(share, mesh=mesh, in_specs=specs, out_specs=_RUNS, check_vma=False)
+    return jax.jit(everywhere, donate_argnums=4)
+
+
+def _play_share(
+    inputs: tuple[Any, ...],
+    ids: jax.Array,  # [3, runs]
+    first: jax.Array,
+    num_rounds: jax.Array,
+    state: RunState | None,
+    *,
+    block: tuple[int, ...],
+    length: int | None,
+    accelerator: bool,
+) -> Any:
+    """Play some rounds; without a ``state`` from the first to the last, and what is not read is not computed."""
+    algorithm, algorithm_values, environment, environment_values, key_data, rounds, recorders = inputs
+    recorders = tuple(unwrap(r) for r in recorders)
+    rules = game_of(unwrap(environment))
+
+    def play_block(turn: tuple[jax.Array, RunState | None]) -> Any:
+        ids, before = turn  # [3, *block]; leaves [..., *block]
+        mine, theirs = (
+            {i: jnp.moveaxis(v[ids[j]], range(len(block)), range(-len(block), 0)) for i, v in values.items()}
+            for j, values in enumerate((algorithm_values, environment_values))
+        )
+        own = (mine, theirs, ids[2])
+
+        def begin(mine: Any, theirs: Any, seed: jax.Array) -> Any:
+            return rules.begin(_with(algorithm, mine), _with(environment, theirs), key_data, seed, recorders)
+
+        # What is the same for all runs of the block, such as a given model, is held once.
+        (fixed, carry), (fixed_differs, carry_differs) = OverSeeds(begin, block, own, _all(own, True))(*own)
+        carry = spread(carry, carry_differs, block)
+
+        def one_step(mine: Any, theirs: Any, fixed: Any, carry: Any, round: jax.Array) -> Any:
+            return rules.step(_with(algorithm, mine), _with(environment, theirs), recorders, fixed, carry, round)[0]
+
+        differs = (*_all((mine, theirs), True), fixed_differs, _all(carry, True), False)
+        play_one = OverSeeds(one_step, block, (mine, theirs, fixed, carry, jnp.int32(1)), differs)
+        read_one = OverSeeds(functools.partial(game.read, recorders), block, (carry,), _all((carry,), True))
+
+        def step(carry: Any, round: jax.Array) -> Any:
+            return spread(*play_one(mine, theirs, fixed, carry, round), block)
+
+        def read(carry: Any) -> dict[str, jax.Array]:
+            return spread(*read_one(carry), block)
+
+        store = empty_store(read, carry, rounds)
+        if before is not None:
+            carry, store = _chosen(first == 1, RunState(carry, store), before, len(block))
+        count = num_rounds if length is None else length
+        carry, store = play_rounds(step, read, carry, store, rounds, count, first)
+        if before is not None:
+            return _plain(RunState(carry, store), len(block))
+        return {**store, "status": carry.status, "status_round": carry.status_round}
+
+    blocks = jnp.moveaxis(ids.reshape(3, -1, *block), 0, 1)  # [blocks, 3, *block]
+    with form_for(accelerator):
+        after = jax.lax.map(play_block, (blocks, jax.tree.map(lambda x: _runs_last(x, block), state)))
+    return jax.tree.map(lambda x: _runs_first(x, block), after)
+
+
+def play_rounds(
+    step: Any, reading: Any, carry: Any, store: dict[str, jax.Array], rounds: Any, num_rounds: Any, first: Any = 1
+) -> tuple[Any, dict[str, jax.Array]]:
+    """Play ``num_rounds`` rounds from ``first`` on; returns what is carried on, and the store.
+
+    The store is part of the loop: each round writes the slot of the next recorded round, so that a single loop serves
+    any spacing. Where ``num_rounds`` is an ``int`` the loop has a known number of turns, and an accelerator never asks
+    the host whether to go on; else the same program plays any number.
+
+    Args:
+      step: ``step(carry, round) -> carry``.
+      reading: ``reading(carry)`` is what is stored.
+      carry: what is carried into round ``first``.
+      store: from :func:`empty_store`, filled as far as played.
+      rounds: [records] those to store.
+      num_rounds: how many rounds to play.
+      first: the first of them.
+    """
+    due = jnp.append(jnp.asarray(rounds, jnp.int32), 0)
+    slot = jnp.sum(jnp.asarray(rounds, jnp.int32) < first, dtype=jnp.int32)
+
+    def body(loop: tuple[Any, Any, jax.Array, jax.Array]) -> tuple[Any, Any, jax.Array, jax.Array]:
+        carry, store, slot, round = loop
+        carry = step(carry, round)
+        store = jax.tree.map(lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), store, reading(carry))
+        return carry, store, slot + (round == due[slot]).astype(jnp.int32), round + 1
+
+    start = (carry, store, slot, jnp.int32(first))
+    if isinstance(num_rounds, int):
+        (carry, store, _, _), _ = jax.lax.scan(lambda loop, _: (body(loop), None), start, None, length=num_rounds)
+    else:
+        end = jnp.int32(first) + num_rounds
+        carry, store, _, _ = jax.lax.while_loop(lambda loop: loop[3] < end, body, start)
+    return carry, store
+
+
+def empty_store(reading: Any, carry: Any, rounds: Any) -> dict[str, jax.Array]:
+    """Return room for the readings at ``rounds``, and one slot more: rounds after the last recorded one write there."""
+    num = rounds.shape[0] + 1
+    return jax.tree.map(lambda x: jnp.zeros((num, *x.shape), x.dtype), jax.eval_shape(reading, carry))
+
+
+def game_of(environment: Any) -> Any:
+    """Return the module whose game the environment is part of."""
+    return episodes if game.is_episodic(environment) else game
+
+
+def is_accelerator(mesh: Mesh) -> bool:
+    """Return whether the mesh's devices are accelerators (else they are CPUs)."""
+    return on_accelerator(mesh.devices.flat[0].platform)
+
+
+def can_grow(algorithm: Any) -> bool:
+    """Return whether there is one with more capacity."""
+    return hasattr(algorithm, "grow") and algorithm.grow().capacity > algorithm.capacity
+
+
+def needs_capacity(bits: Any, algorithm: Any) -> bool:
+    """Return whether a run asked for more capacity, and there is an algorithm that has it."""
+    return bool(np.any(np.asarray(bits) & status.CAPACITY)) and can_grow(algorithm)
+
+
+def chosen_chunk(environment: Any, total: int, num_rounds: int, mesh: Mesh) -> int:
+    """Return how many of ``total`` runs to play per call: whole blocks on every device, for some seconds."""
+    if is_accelerator(mesh):
+        most, unit = _ACCELERATOR_CHUNK, mesh.size
+    else:
+        work = num_rounds * (_EPISODE_WORK * environment.horizon if game.is_episodic(environment) else 1)
+        most = min(max(_CPU_SEED_ROUNDS // work, _CPU_CHUNKS[0]), _CPU_CHUNKS[1])
+        largest = widest_block()
+        while largest > 1 and mesh.size * largest >= 2 * total:
+            largest //= 2  # few runs: do not fill their blocks up with runs that nobody asked for
+        unit = mesh.size * largest
+    return max(min(-(-total // unit), most // unit), 1) * unit
+
+
+def block_shape(chunk: int, mesh: Mesh) -> tuple[int, ...]:
+    """Return the shape of the runs that are played side by side."""
+    if chunk % mesh.size:
+        raise ValueError(f"chunk must be a multiple of the {mesh.size} devices, got {chunk}")
+    share = chunk // mesh.size
+    return (share,) if is_accelerator(mesh) else (math.gcd(share, widest_block()), 1)
+
+
+def widest_block() -> int:
+    """Return how many runs side by side fill a CPU's vector."""
+    return _CPU_VECTOR // parameters.float_dtype().itemsize
+
+
+@pytree
+class _Wrapped:
+    """An object that is not a pytree, as part of the program."""
+
+    value: Any = static()
+
+
+def as_pytree(target: Any) -> Any:
+    """Return ``target`` as a pytree: one that is none already is compiled into the program, numbers and all."""
+    leaves = jax.tree.leaves(target)
+    return _Wrapped(value=target) if len(leaves) == 1 and leaves[0] is target else target
+
+
+def unwrap(target: Any) -> Any:
+    """Return what was given to :func:`as_pytree`."""
+    return target.value if isinstance(target, _Wrapped) else target
+
+
+def _with(base: Any, values: dict[int, jax.Array]) -> Any:
+    """``base`` with some of its leaves replaced."""
+    leaves, structure = jax.tree.flatten(base)
+    return unwrap(jax.tree.unflatten(structure, [values.get(i, x) for i, x in enumerate(leaves)]))
+
+
+def _all(tree: Any, flag: bool) -> Any:
+    return jax.tree.map(lambda _: flag, tree)
+
+
+def _runs_first(x: jax.Array, block: tuple[int, ...]) -> jax.Array:
+    """``[blocks, ..., *block]`` as ``[runs, ...]``."""
+    x = jnp.moveaxis(x, range(-len(block), 0), range(1, 1 + len(block)))
+    return x.reshape(x.shape[0] * math.prod(block), *x.shape[1 + len(block) :])
+
+
+def _runs_last(x: jax.Array, block: tuple[int, ...]) -> jax.Array:
+    """``[runs, ...]`` as ``[blocks, ..., *block]``."""
+    x = x.reshape(-1, *block, *x.shape[1:])
+    return jnp.moveaxis(x, range(1, 1 + len(block)), range(-len(block), 0))
+
+
+def _is_key(x: Any) -> bool:
+    return bool(jnp.issubdtype(x.dtype, jax.dtypes.prng_key))
+
+
+def _plain(tree: Any, num_axes: int = 0) -> Any:
+    """Random keys as their words, which come before the ``num_axes`` axes of a block."""
+
+    def words(x: Any) -> Any:
+        return jnp.moveaxis(jax.random.key_data(x), -1, x.ndim - num_axes) if _is_key(x) else x
+
+    return jax.tree.map(words, tree)
+
+
+def _chosen(is_first: jax.Array, fresh: RunState, before: RunState, num_axes: int) -> RunState:
+    """``fresh`` in the first round, ``before`` (in plain numbers) later."""
+
+    def choose(new: Any, plain: Any, old: Any) -> Any:
+        value = jax.lax.select(is_first, plain, old)
+        if not _is_key(new):
+            return value
+        return jax.random.wrap_key_data(jnp.moveaxis(value, new.ndim - num_axes, -1), impl=jax.random.key_impl(new))
+
+    return jax.tree.map(choose, fresh, _plain(fresh, num_axes), before)

@@ -1,0 +1,231 @@
+"""The game of one seed: an algorithm meets a bandit, round by round.
+
+Keys: the root key and the seed's number give the seed's key; it has a branch for each stream (instance, contexts,
+noise, algorithm), and each branch one key per round (or episode), all by ``fold_in``. So every algorithm meets the
+same problem and the same noise in round k of seed s, whatever else runs, and a run can start at any round.
+
+:mod:`jaxvar.episodes` has the same functions for Markov decision processes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvar import parameters, random, records, status
+from jaxvar.algorithms.interface import Side
+from jaxvar.lowering import take
+
+DEFAULT_RECORDERS = (records.regret(), records.variance())
+STREAMS = ("instance", "contexts", "noise", "algorithm")
+
+
+class SeedConstants(NamedTuple):
+    """What stays the same over the rounds of one seed."""
+
+    instance: Any
+    facts: Any  # exact quantities of the instance, where it is a Markov decision process
+    streams: jax.Array  # [3, 2]   uint32, the keys of contexts, noise and algorithm
+
+
+class Keys(NamedTuple):
+    """A round's keys, each as two words [] (uint32)."""
+
+    contexts: tuple[jax.Array, jax.Array]
+    noise: tuple[jax.Array, jax.Array]
+    algorithm: tuple[jax.Array, jax.Array]
+
+
+class Carry(NamedTuple):
+    """What one seed carries from round to round."""
+
+    state: Any  # the algorithm's
+    keys: Keys  # of the coming round
+    memories: tuple[Any, ...]  # the recorders'
+    status: jax.Array  # []   int32
+    status_round: jax.Array  # []   int32, the first round with a status; 0 while there is none
+
+
+def begin(
+    algorithm: Any, environment: Any, key_data: jax.Array, seed: jax.Array, recorders: tuple[Any, ...]
+) -> tuple[SeedConstants, Carry]:
+    """Draw the seed's problem and set everything up for round 1; ``key_data [2]`` is that of the root key."""
+    instance, streams = draw_instance(environment, key_data, seed)
+    algorithm = _with_fixed_arms(algorithm, environment, instance)
+    memories = tuple(r.init(algorithm, instance) for r in recorders)
+    return SeedConstants(instance, None, streams), start(algorithm.init(), streams, memories)
+
+
+def step(
+    algorithm: Any,
+    environment: Any,
+    recorders: tuple[Any, ...],
+    fixed: SeedConstants,
+    carry: Carry,
+    round: jax.Array,
+) -> tuple[Carry, tuple[records.Event, Any]]:
+    """Play a round; returns what is carried on, and the event and the observation."""
+    instance = fixed.instance
+    algorithm = _with_fixed_arms(algorithm, environment, instance)
+    k_contexts, k_noise, k_algorithm = round_keys(carry)
+    observation = environment.observe(instance, round, k_contexts)
+    chex.assert_rank([observation.arms, observation.mean, observation.noise_var], [2, 1, 1])
+    choice = algorithm.select(carry.state, observation.arms, k_algorithm, Side(observation.noise_var))
+    action = jnp.asarray(choice.action).astype(jnp.int32)
+    x, mean, noise_var = (take(v, action) for v in (observation.arms, observation.mean, observation.noise_var))
+    reward = environment.pull(instance, observation, action, round, k_noise)
+    chex.assert_shape([reward, action], ())
+    state = algorithm.update(carry.state, choice, x, reward, Side(noise_var))
+
+    event = records.Event(
+        round=round,
+        action=action,
+        layer=getattr(choice, "layer", jnp.int32(0)),
+        weight=getattr(choice, "weight", jnp.zeros_like(reward)),
+        reward=reward,
+        mean=mean,
+        regret=jnp.max(observation.mean, axis=0) - mean,
+        noise_var=noise_var,
+        state=state,
+    )
+    finite = jnp.isfinite(reward) & jnp.isfinite(event.regret)
+    memories = tuple(r.update(m, event, algorithm, instance) for r, m in zip(recorders, carry.memories, strict=True))
+    return finish(carry, fixed, state, memories, finite, round), (event, observation)
+
+
+def read(recorders: tuple[Any, ...], carry: Carry) -> dict[str, jax.Array]:
+    """Return each recorder's reading by its name."""
+    return {r.name: r.read(m) for r, m in zip(recorders, carry.memories, strict=True)}
+
+
+def draw_instance(environment: Any, key_data: jax.Array, seed: jax.Array) -> tuple[Any, jax.Array]:
+    """Draw the problem of ``seed`` under a root key; also returns the keys of its other streams, ``[3, 2]``."""
+    root = jax.random.wrap_key_data(key_data, impl="threefry2x32")
+    own = random.fold_in(root, seed)
+    instance_key, *rest = (random.fold_in(own, i) for i in range(len(STREAMS)))
+    return environment.init(instance_key), jnp.stack([jax.random.key_data(k) for k in rest])
+
+
+def start(state: Any, streams: jax.Array, memories: tuple[Any, ...]) -> Carry:
+    """Return what is carried into round 1."""
+    return Carry(state, _fold_round(streams, jnp.int32(1)), memories, jnp.int32(0), jnp.int32(0))
+
+
+def round_keys(carry: Carry) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return the round's keys for contexts, noise and algorithm."""
+    contexts, noise, algorithm = (
+        jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32") for words in carry.keys
+    )
+    return contexts, noise, algorithm
+
+
+def finish(
+    carry: Carry,
+    fixed: SeedConstants,
+    state: Any,
+    memories: tuple[Any, ...],
+    finite: jax.Array,
+    round: jax.Array,
+    bits: Any = 0,
+) -> Carry:
+    """Return what is carried out of ``round``, in which the status ``bits`` came up beside the algorithm's own."""
+    bits = bits | getattr(state, "status", jnp.int32(0)) | jnp.where(finite, 0, status.NONFINITE).astype(jnp.int32)
+    status_round = jnp.where((carry.status_round == 0) & (bits != 0), round, carry.status_round)
+    return Carry(state, _fold_round(fixed.streams, round + 1), memories, carry.status | bits, status_round)
+
+
+def _fold_round(streams: jax.Array, round: jax.Array) -> Keys:
+    """``fold_in(stream, round)`` of each stream ``[3, 2]``."""
+    number = round.astype(jnp.uint32)
+    zero = jnp.zeros_like(number)
+    return Keys(*(random.threefry(streams[i, 0], streams[i, 1], zero, number) for i in range(len(Keys._fields))))
+
+
+def _with_fixed_arms(algorithm: Any, environment: Any, instance: Any) -> Any:
+    if getattr(environment, "fixed_arms", False) and hasattr(algorithm, "with_fixed_arms"):
+        return algorithm.with_fixed_arms(instance.arms)
+    return algorithm
+
+
+def is_episodic(environment: Any) -> bool:
+    """Return whether the environment is a Markov decision process (else it is a bandit)."""
+    return hasattr(environment, "horizon") and not hasattr(environment, "observe")
+
+
+def grid_of(target: Any) -> Any:
+    """Return how ``target`` was swept, or None."""
+    return getattr(target, "_grid", None)
+
+
+def check_call(
+    algorithm: Any,
+    environment: Any,
+    key: Any,
+    num_rounds: Any,
+    num_episodes: Any,
+    recorders: Any,
+    sweeps: bool = False,
+) -> int:
+    """Refuse what cannot be played; returns how many rounds or episodes to play.
+
+    Warns where the pair at hand violates an assumption of the algorithm's theorem and both sides know it.
+    """
+    parameters.check_key("key", key)
+    for name, target in (("algorithm", algorithm), ("environment", environment)):
+        if not sweeps and grid_of(target) is not None:
+            raise ValueError(f"{name} must be one setting, got a sweep; jaxvar.simulate takes sweeps")
+    for name in ("dim", "horizon"):
+        ours, theirs = getattr(algorithm, name, None), getattr(environment, name, None)
+        if ours is not None and theirs is not None and ours != theirs:
+            raise ValueError(f"algorithm must have the environment's {name} {theirs}, got {name} {ours}")
+    if not isinstance(recorders, tuple | list) or not all(
+        hasattr(r, name) for r in recorders for name in ("name", "init", "update", "read")
+    ):
+        raise ValueError(f"record must be a tuple of recorders from jaxvar.record, got {recorders!r}")
+    episodic = is_episodic(environment)
+    kind, method = ("episodic", "plan") if episodic else ("bandit", "select")
+    if not hasattr(algorithm, method):
+        raise ValueError(
+            f"algorithm must have a method {method!r} to play the {kind} environment "
+            f"{type(environment).__name__}, got {type(algorithm).__name__}"
+        )
+    wanted, other = ("num_episodes", "num_rounds") if episodic else ("num_rounds", "num_episodes")
+    given, wrong = (num_episodes, num_rounds) if episodic else (num_rounds, num_episodes)
+    if given is None or wrong is not None:
+        raise ValueError(f"{wanted} must be given for the {kind} environment, and {other} must not")
+    num = parameters.check_count(wanted, given, high=getattr(environment, "max_rounds", None))
+    for sentence in violated_assumptions(algorithm, environment, num):
+        warnings.warn(sentence, UserWarning, stacklevel=3)
+    return num
+
+
+def violated_assumptions(algorithm: Any, environment: Any, num: int) -> list[str]:
+    """Return a sentence for each assumption of the algorithm that the environment or the run is known to violate."""
+    who, found = type(algorithm).__name__, []
+    kind = "num_episodes" if is_episodic(environment) else "num_rounds"
+    told = _extreme(algorithm, kind, np.min)
+    if told is not None and told < num:
+        found.append(f"{who} was built for {kind}={told:g} and plays {num}: its theorem says nothing about the rest")
+    for name, symbol in (("noise_bound", "R"), ("norm_bound", "a bound on norms")):
+        ours, theirs = _extreme(algorithm, name, np.min), _extreme(environment, name, np.max)
+        if ours is not None and theirs is not None and ours < theirs * (1 - 1e-6):
+            found.append(
+                f"{who} was told {name}={ours:g} ({symbol}), and {type(environment).__name__} has {name}={theirs:g}: "
+                "its theorem does not hold"
+            )
+    return found
+
+
+def _extreme(target: Any, name: str, of: Any) -> float | None:
+    """The least or largest value of a number that ``target`` has, over its settings; None where nobody knows."""
+    fields = getattr(target, "__dict__", {})  # a parameter that follows a rule is None there
+    value = fields[name] if name in fields else getattr(target, name, None)
+    value = None if name in getattr(target, "unused", ()) else value
+    if value is None or isinstance(value, str) or parameters.is_traced(value):
+        return None
+    return float(of(np.asarray(value)))

@@ -1,0 +1,215 @@
+"""One seed, one scan: ``run`` reads recorders at some rounds, ``trace`` keeps everything."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvar import engine, game, parameters, random, status
+from jaxvar import records as recording
+from jaxvar.environments.interface import MdpInstance
+from jaxvar.game import DEFAULT_RECORDERS, check_call
+from jaxvar.lowering import batch_last
+from jaxvar.simulate import SimulationError
+
+
+class RunResult(NamedTuple):
+    """One run: each recorder's readings at ``rounds`` (episodes, where there are any)."""
+
+    rounds: jax.Array  # [records]
+    records: dict[str, jax.Array]  # name -> [records, ...]
+    status: jax.Array  # []
+    status_round: jax.Array  # []
+
+    @property
+    def episodes(self) -> jax.Array:
+        """``rounds``, under the name they have where a round is an episode."""
+        return self.rounds
+
+    @property
+    def regret(self) -> jax.Array:
+        """Cumulative pseudo-regret, [records]."""
+        return self.records["regret"]
+
+    def raise_if_failed(self) -> None:
+        """Raise a :class:`SimulationError` with round, cause and remedy, if the run (or one of a batch) failed."""
+        _raise_if_failed(self.status, self.status_round)
+
+
+class Trace(NamedTuple):
+    """Every decision of one seed, enough to check the algorithm again."""
+
+    arms: jax.Array  # [K, num_arms, dim]
+    mean: jax.Array  # [K, num_arms]
+    action: jax.Array  # [K]
+    layer: jax.Array  # [K]   1..L as in the paper; 0 where no layer learned
+    weight: jax.Array  # [K]
+    reward: jax.Array  # [K]
+    noise_var: jax.Array  # [K]   of the pulled arm
+    regret: jax.Array  # [K]   cumulative
+    state: Any  # [K, ...]   the algorithm's, after each round
+    instance: Any
+    status: jax.Array  # []
+    status_round: jax.Array  # []
+
+    def raise_if_failed(self) -> None:
+        """Raise a :class:`SimulationError` with round, cause and remedy, if the run failed."""
+        _raise_if_failed(self.status, self.status_round)
+
+
+class EpisodeTrace(NamedTuple):
+    """Every decision of one seed in K episodes of H steps, enough to check the algorithm again."""
+
+    state: jax.Array  # [K, H]
+    action: jax.Array  # [K, H]
+    next_state: jax.Array  # [K, H]
+    layer: jax.Array  # [K, H]   1..L as in the paper; 0 where no layer learned
+    weight: jax.Array  # [K, H]
+    policy: jax.Array  # [K, H, S]
+    value: jax.Array | None  # [K, H + 1, S]   the plan's, where it has values
+    regret: jax.Array  # [K]   cumulative
+    variance: jax.Array  # [K]   of V* along the episode's path: the terms of Var*_K
+    learner: Any  # [K, ...]   the algorithm's state, after each episode
+    instance: MdpInstance
+    status: jax.Array  # []
+    status_round: jax.Array  # []
+
+    def raise_if_failed(self) -> None:
+        """Raise a :class:`SimulationError` with round, cause and remedy, if the run failed."""
+        _raise_if_failed(self.status, self.status_round)
+
+
+def run(
+    algorithm: Any,
+    environment: Any,
+    key: jax.Array,
+    *,
+    num_rounds: int | None = None,
+    num_episodes: int | None = None,
+    seed: Any = 0,
+    records: int | Sequence[int] | None = None,
+    record: tuple[Any, ...] = DEFAULT_RECORDERS,
+) -> RunResult:
+    """Play one seed; safe inside a caller's ``jit``, ``vmap`` and ``scan``.
+
+    Where more layers are needed than the algorithm stores, it is played again with more, as in ``simulate``. Inside a
+    caller's ``jit`` that cannot be: ``status.CAPACITY`` is set, and ``raise_if_failed`` says what to do.
+
+    Args:
+      algorithm: see :mod:`jaxvar.algorithms.interface`.
+      environment: see :mod:`jaxvar.environments.interface`.
+      key: the root key; ``seed`` is folded into it.
+      num_rounds: rounds to play (static), where the environment is a bandit.
+      num_episodes: episodes to play (static), where it is episodic.
+      seed: number of the seed, as in ``simulate``.
+      records: how many evenly spaced rounds (or episodes) to record, or which; 100 if not given.
+      record: recorders, from :mod:`jaxvar.record`.
+
+    Returns:
+      The readings at the recorded rounds, and the status.
+    """
+    num = check_call(algorithm, environment, key, num_rounds, num_episodes, record)
+    when = recording.record_rounds(records, num)
+    rules = engine.game_of(environment)
+
+    @batch_last
+    def play(algorithm: Any, environment: Any, key_data: jax.Array, seed: jax.Array) -> Any:
+        algorithm, environment = engine.unwrap(algorithm), engine.unwrap(environment)
+        fixed, carry = rules.begin(algorithm, environment, key_data, seed, record)
+
+        def step(carry: Any, round: jax.Array) -> Any:
+            return rules.step(algorithm, environment, record, fixed, carry, round)[0]
+
+        read = functools.partial(game.read, record)
+        carry, store = engine.play_rounds(step, read, carry, engine.empty_store(read, carry, when), when, num)
+        return {name: x[: len(when)] for name, x in store.items()}, carry.status, carry.status_round
+
+    while True:
+        given = (engine.as_pytree(algorithm), engine.as_pytree(environment), random.key_words(key), _seed(seed))
+        result = RunResult(jnp.asarray(when), *play(*given))
+        if parameters.is_traced(result.status) or not engine.needs_capacity(result.status, algorithm):
+            return result
+        algorithm = algorithm.grow()
+
+
+def trace(
+    algorithm: Any,
+    environment: Any,
+    key: jax.Array,
+    *,
+    num_rounds: int | None = None,
+    num_episodes: int | None = None,
+    seed: Any = 0,
+) -> Any:
+    """Play one seed and keep everything, as arrays over rounds or episodes: memory grows with them.
+
+    Capacity grows as in :func:`run`. Returns a :class:`Trace` of a bandit and an :class:`EpisodeTrace` of an episodic
+    environment.
+    """
+    recorders = (recording.regret(),)
+    num = check_call(algorithm, environment, key, num_rounds, num_episodes, recorders)
+    rules, key_data, seed = engine.game_of(environment), random.key_words(key), _seed(seed)
+    while True:
+        fixed, carry = rules.begin(algorithm, environment, key_data, seed, recorders)
+
+        def step(carry: Any, round: jax.Array, algorithm: Any = algorithm, fixed: Any = fixed) -> tuple[Any, Any]:
+            carry, seen = rules.step(algorithm, environment, recorders, fixed, carry, round)
+            return carry, (seen, carry.memories[0].total)
+
+        carry, (seen, regret) = jax.lax.scan(step, carry, jnp.arange(1, num + 1, dtype=jnp.int32))
+        if parameters.is_traced(carry.status) or not engine.needs_capacity(carry.status, algorithm):
+            break
+        algorithm = algorithm.grow()
+    ending = {"regret": regret, "instance": fixed.instance, "status": carry.status, "status_round": carry.status_round}
+    if game.is_episodic(environment):
+        event, plan, visits = seen
+        return EpisodeTrace(
+            state=visits.state,
+            action=visits.action,
+            next_state=visits.next_state,
+            layer=event.layer,
+            weight=event.weight,
+            policy=plan.policy,
+            value=getattr(plan, "value", None),
+            variance=event.noise_var,
+            learner=event.state,
+            **ending,
+        )
+    event, observation = seen
+    return Trace(
+        arms=observation.arms,
+        mean=observation.mean,
+        action=event.action,
+        layer=event.layer,
+        weight=event.weight,
+        reward=event.reward,
+        noise_var=event.noise_var,
+        state=event.state,
+        **ending,
+    )
+
+
+def _seed(seed: Any) -> jax.Array:
+    if not parameters.is_traced(seed) and not (isinstance(seed, jax.Array | np.ndarray) and seed.dtype.kind in "iu"):
+        seed = parameters.check_count("seed", seed, low=0, high=2**31 - 1)
+    return jnp.asarray(seed)
+
+
+def _raise_if_failed(bits: Any, rounds: Any) -> None:
+    failed = np.argwhere(np.asarray(bits) != 0)
+    if len(failed) == 0:
+        return
+    where = tuple(failed[0])
+    found = int(np.asarray(bits)[where])
+    of = f" {len(failed)} of {np.size(bits)} runs; the first" if np.size(bits) > 1 else " the run"
+    remedy = ""
+    if found & status.CAPACITY:
+        remedy = (
+            "; build the algorithm with a larger capacity=, or call run, trace or simulate outside of jit: they grow it"
+        )
+    raise SimulationError(f"failed:{of} in round {int(np.asarray(rounds)[where])}, {status.describe(found)}{remedy}")

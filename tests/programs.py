@@ -1,0 +1,54 @@
+"""The programs that the engine compiles, seen from outside: which were called, with what, and how many there are."""
+
+import contextlib
+
+import jax
+
+from jaxvar import engine
+
+
+class Watch:
+    """What happened to the engine's programs while it was watched."""
+
+    def __init__(self):
+        self.calls = []  # (program, the shapes and places of its arguments), in order
+        self._programs = {}
+
+    def seen(self, program):
+        """A stand-in for ``program`` that notes its calls."""
+        self._programs[id(program)] = program
+        return _Noted(program, self.calls)
+
+    def num_compiled(self):
+        """How many programs have been compiled so far, of those that were used."""
+        return sum(program._cache_size() for program in self._programs.values())
+
+    def compiled(self, number):
+        """The compiled program of a call."""
+        program, args = self.calls[number]
+        return program.lower(*args).compile()
+
+
+class _Noted:
+    def __init__(self, program, calls):
+        self._program, self._calls = program, calls
+
+    def __call__(self, *args):
+        # Shapes only: the arrays themselves must not be kept alive.
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), args)
+        self._calls.append((self._program, shapes))
+        return self._program(*args)
+
+    def __getattr__(self, name):
+        return getattr(self._program, name)
+
+
+@contextlib.contextmanager
+def watched():
+    """Watch the engine's programs."""
+    watch, original = Watch(), engine._compiled
+    engine._compiled = lambda *args: watch.seen(original(*args))
+    try:
+        yield watch
+    finally:
+        engine._compiled = original
