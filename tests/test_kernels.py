@@ -1,7 +1,6 @@
 """Counting kernels: on programs written by hand, on small compiled ones, and on those of ``jaxvar kernels``."""
 
 import dataclasses
-import importlib
 from typing import Any, NamedTuple
 
 import jax
@@ -10,8 +9,10 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
+from jaxvar import engine
 from jaxvar.bench import hlo
-from jaxvar.bench.kernels import Bounds, Cost, Kernels, bounds, complaints, cost, kernels
+from jaxvar.bench.graphs import Cost, Counts, compile_and_read
+from jaxvar.bench.kernels import Kernels, complaints, kernels, memory_bound
 from jaxvar.bench.program import MissingCompiler, devices, equations, precision, target, traced
 from jaxvar.bench.report import Bench, bandit_game
 
@@ -116,10 +117,11 @@ def test_kernels_of_a_written_program():
 
 
 def test_bytes_of_a_written_program():
-    # Changed: counter, matrix and one row of the store; only read: the vector.
+    # Changed: counter and matrix; only written: one row of the store; only read: the vector.
     program = hlo.Program(WRITTEN)
     loop = program.scan(7)
-    assert program.carried(loop) == (4 + 4 * 32 + 4 * 8, 4 * 8)
+    assert program.carried(loop) == hlo.Carried(state=4 + 4 * 32, outputs=4 * 8, read=4 * 8)
+    assert program.carried(loop).once == 2 * (4 + 4 * 32) + 4 * 8 + 4 * 8
     fusion, copy, sort, store, counter = (program.traffic(k) for k in loop.turn.kernels)
     assert (fusion, copy, sort) == (128 + 32 + 128, 128 + 128, 32 + 32)
     assert store == 32 + 4 + 32  # the row and its number are read, one row is written, the other 99 stay
@@ -226,66 +228,83 @@ def test_collectives_and_custom_calls_are_found():
     assert program.scan(7).turn.launches == 9
 
 
+def test_of_what_a_turn_looks_up_only_that_counts():
+    # One row of the store is read, and nothing of it is written.
+    look_up = WRITTEN.replace("%st.2 = f32[100,8]{1,0} fusion(%s.2, %call.2, %i.2), kind=kLoop, calls=%fused.store", "")
+    look_up = look_up.replace(
+        "%zero.2 = s32[] constant(0)",
+        "%zero.2 = s32[] constant(0)\n  %row.2 = f32[1,8]{1,0} dynamic-slice(%s.2, %i.2, %zero.2)",
+    ).replace("tuple(%next.2, %n.2, %v.2, %st.2)", "tuple(%next.2, %n.2, %v.2, %s.2)")
+    program = hlo.Program(look_up)
+    assert program.carried(program.scan(7)) == hlo.Carried(state=4 + 4 * 32, outputs=0, read=4 * 8 + 4 * 8)
+
+
+def test_a_store_that_is_read_is_state():
+    # Its row is written, and what is in it decides what comes next.
+    text = WRITTEN.replace(
+        "%c.2 = f32[4,8]{1,0} copy(%f.2)", "%x.2 = f32[100,8]{1,0} negate(%s.2)\n  %c.2 = f32[4,8]{1,0} copy(%f.2)"
+    )
+    program = hlo.Program(text)
+    assert program.carried(program.scan(7)) == hlo.Carried(state=4 + 4 * 32 + 4 * 8, outputs=0, read=4 * 8)
+
+
 FOUND = Cost(
-    launches=20,
-    host_trips=0,
+    num_seeds=65536,
+    blocks=1,
+    counts=Counts(graphs=1, nodes=20, outside=0, chain=10),
+    kernels=20,
+    on_data=0,
     scratch=0,
-    state=60 * 10**6,
-    read=10**7,
-    moved=0,
+    carried=hlo.Carried(state=60 * 10**6, outputs=10**6, read=10**7),
+    moved=65536 * 4000,
     wide=0,
     collectives=0,
     custom_calls={},
+    compile_seconds=1.0,
 )
 
 
-def test_bounds_are_those_of_memory_and_launches():
+def test_bytes_per_seed():
+    assert FOUND.moved_per_seed == 4000
+    assert FOUND.must_move_per_seed == pytest.approx((2 * 60e6 + 1e6 + 1e7) / 65536)
+    assert FOUND._replace(blocks=4).moved_per_seed == 4 * 4000  # a turn is then one of a quarter of the seeds
+
+
+def test_the_memory_bounds_what_does_not_fit_on_the_chip():
     h100 = devices()["h100"]
     assert h100.bandwidth == pytest.approx(3.35e12, rel=1e-3)
-    found = bounds(FOUND, h100, 65536)
-    assert found.memory == pytest.approx(65536 * h100.bandwidth / 130e6)  # 60 MB read, 60 MB written, 10 MB read
-    assert found.launches == pytest.approx(65536 / 40e-6)
-    assert found.least == found.launches
-    # What fits on the chip need not be moved; a TPU's loop launches nothing; of a CPU nothing is said.
-    assert bounds(FOUND._replace(state=10**6), h100, 65536).memory is None
-    assert bounds(FOUND, devices()["tpu_v5e"], 65536) == (None, None)
-    assert bounds(FOUND, devices()["cpu"], 65536) == Bounds(None, None)
+    # 60 MB are read and written, 10 MB read; of what is read, and of what is written, the cache may hold its size.
+    missing = (60e6 + 10e6 - h100.cache) + (60e6 - h100.cache)
+    assert memory_bound(FOUND, h100) == pytest.approx(65536 * h100.bandwidth / missing)
+    # What fits on the chip need not be moved; of a CPU nothing is said.
+    small = FOUND._replace(carried=hlo.Carried(state=10**6, outputs=0, read=0))
+    assert memory_bound(small, h100) is None
+    assert memory_bound(FOUND, devices()["tpu_v5e"]) is None
+    assert memory_bound(FOUND, devices()["cpu"]) is None
 
 
 def test_complaints_name_what_must_not_be():
     h100, cpu = devices()["h100"], devices()["cpu"]
     assert complaints(FOUND, h100, "float32") == []
-    bad = FOUND._replace(wide=3, host_trips=2, collectives=1)
+    bad = FOUND._replace(wide=3, on_data=2, collectives=1)
     assert [line.split()[0] for line in complaints(bad, h100, "float32")] == ["3", "2", "1"]
     assert [line.split()[0] for line in complaints(bad, h100, "float64")] == ["2", "1"]
     assert [line.split()[0] for line in complaints(bad, cpu, "float64")] == ["1"]
 
 
-def test_it_is_the_program_that_simulate_runs():
-    # The same arguments and the same block as a call of simulate, and simulate works as before.
-    module = importlib.import_module("jaxvar.simulate")
-    program, calls = module._program, []
+def test_it_is_the_program_that_simulate_runs(monkeypatch):
+    # simulate and the command build the same program; only the length of its loop is known to the command.
     algorithm, environment = bandit_game(SMALL, "oful", True)
     ours = traced(algorithm, environment, 16, 50, jax.devices()[0])
+    play, calls = engine.Program.play, []
 
-    def spy(*args, **static):
-        calls.append(program.trace(*args, **static))
-        return program(*args, **static)
+    def spy(program, ids, num_rounds):
+        calls.append(program.traced(num_rounds))
+        return play(program, ids, num_rounds)
 
-    module._program = spy
-    try:
-        jv.simulate(
-            algorithm,
-            environment,
-            key=jax.random.key(3),
-            num_rounds=50,
-            num_seeds=16,
-            chunk=16,
-            records=1,
-            devices=jax.devices()[:1],
-        )
-    finally:
-        module._program = program
+    monkeypatch.setattr(engine.Program, "play", spy)
+    setting = {"num_rounds": 50, "num_seeds": 16, "chunk": 16, "records": 1, "devices": jax.devices()[:1]}
+    jv.simulate(algorithm, environment, key=jax.random.key(3), **setting)
     assert len(calls) == 1
     assert str(ours.jaxpr) == str(calls[0].jaxpr)
     assert equations(ours.jaxpr, 50) > 100
@@ -305,9 +324,9 @@ def test_the_command_prints_a_line_per_program(capsys):
     assert kernels(options) == 0
     printed = capsys.readouterr().out
     assert printed.count("oful fixed") == 2 and printed.count("oful fresh") == 2
-    assert "UPPER BOUND" in printed and "not measurements" in printed and "no float64 operation" in printed
-    assert "oful.py" in printed  # where kernels come from
-    assert printed.count("in cache") == 1  # in the heading: of a CPU's memory nothing is said
+    assert "nothing here is a measured speed" in printed and "no float64 operation" in printed
+    assert "launch" not in printed
+    assert ".py:" in printed  # where kernels come from
     assert kernels(Kernels(algorithms=("sarsa",))) == 2
 
 
@@ -348,12 +367,12 @@ def test_accelerators_compile_save(name, fresh):
     with precision("float32"):
         algorithm, environment = bandit_game(SMALL, "save", fresh)
         program = traced(algorithm, environment, 256, SMALL.rounds, device)
-        found, text, loop = cost(program.lower().compile(), SMALL.rounds)
+        found, text, loop, _ = compile_and_read(program.lower(), 256, SMALL.rounds, graphs=name == "h100")
     assert complaints(found, devices()[name], "float32") == []
     assert found.custom_calls == {} and loop.turn.loops == ()
-    assert 5 <= found.launches <= 120
+    assert 5 <= found.kernels <= 120 and found.blocks == 1
     assert any(",256]" in k.shape or "[256]" in k.shape for k in loop.turn.kernels)
-    assert any("save" in text.where(k) for k in loop.turn.kernels)
+    assert any(".py:" in text.where(k) for k in loop.turn.kernels)
 
 
 @pytest.mark.parametrize("name", ["h100", "tpu_v5e"])
@@ -362,6 +381,6 @@ def test_accelerators_show_a_loop_on_data(name):
     with precision("float32"):
         environment = jv.linear_bandit(3, 4, noise=jv.noise.two_point(0.1))
         program = traced(Searching(start=jnp.ones(3)), environment, 64, 40, device)
-        found, _, _ = cost(program.lower().compile(), 40)
-    assert found.host_trips >= 1
+        found = compile_and_read(program.lower(), 64, 40, graphs=name == "h100").cost
+    assert found.on_data >= 1
     assert "data-dependent" in complaints(found, devices()[name], "float32")[0]

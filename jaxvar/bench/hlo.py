@@ -1,8 +1,8 @@
 """Reading compiled programs: what one turn of a loop launches, moves and asks of the host.
 
 XLA prints an optimised program as text: computations, each a list of instructions ``%name = shape opcode(operands),
-attributes``. On an accelerator every instruction outside of a fusion is a kernel (or a copy), launched on its own, but
-for those that only name or group values.
+attributes``. On an accelerator every instruction outside of a fusion is a kernel (or a copy), but for those that only
+name or group values. Which kernels a GPU starts together, the text does not say: see :mod:`jaxvar.bench.graphs`.
 """
 
 from __future__ import annotations
@@ -109,6 +109,19 @@ class Loop(NamedTuple):
     turn: Turn
 
 
+class Carried(NamedTuple):
+    """Bytes of what a loop carries, by what one turn does with them."""
+
+    state: int  # changed, and needed by the next turn
+    outputs: int  # only written, such as rows of a store of records
+    read: int  # only read, such as arms that stay the same
+
+    @property
+    def once(self) -> int:
+        """Bytes of a turn that reads and writes each of them once."""
+        return 2 * self.state + self.outputs + self.read
+
+
 class Program:
     """A compiled program."""
 
@@ -175,7 +188,7 @@ class Program:
         if test.opcode != "compare" or "direction=LT" not in test.attributes:
             return None
         counter, limit = (condition.instructions[o] for o in test.operands)
-        index = _index(counter)
+        index = tuple_index(counter)
         carried, start = body.instructions[body.root], home.instructions[loop.operands[0]]
         if counter.opcode != "get-tuple-element" or carried.opcode != "tuple" or start.opcode != "tuple":
             return None
@@ -183,7 +196,7 @@ class Program:
         if new.opcode != "add":
             return None
         terms = [_origin(body, o) for o in new.operands]
-        own = [t for t in terms if t.opcode == "get-tuple-element" and _index(t) == index]
+        own = [t for t in terms if t.opcode == "get-tuple-element" and tuple_index(t) == index]
         steps = [_number(t) for t in terms if t.opcode == "constant"]
         begin, end = _number(first), _number(limit)
         if not own or not steps or begin is None or end is None or not steps[0]:
@@ -224,37 +237,72 @@ class Program:
             raise ValueError(f"the program must have a loop of {length} turns, got none")
         return max(found, key=lambda loop: loop.turn.launches)
 
-    def carried(self, loop: Loop) -> tuple[int, int]:
-        """Bytes that a turn changes, and bytes that it only reads, of what the loop carries.
+    def times(self, loop: Loop) -> int:
+        """How often the program comes to a loop: 1, or the turns of the loops around it."""
+        return next(times for found, times in _counted(self.turn(self.entry), 1) if found == loop)
 
-        Of an array that is changed in one slice only, such as a store of records, that slice counts.
+    def carried(self, loop: Loop) -> Carried:
+        """What the loop carries.
+
+        Of an array that is changed in one slice only, that slice counts; of one that is only read, what a kernel reads.
         """
         body = self.computations[loop.instruction.calls("body")[0]]
         root = body.instructions[body.root]
-        shapes = _elements(loop.instruction.shape)
-        changed, read = 0, 0
-        for index, shape in enumerate(shapes):
+        state = outputs = read = 0
+        for index, shape in enumerate(elements(loop.instruction.shape)):
             producer = _origin(body, root.operands[index]) if root.opcode == "tuple" else root
-            if producer.opcode == "get-tuple-element" and _index(producer) == index:
-                source = body.instructions[producer.operands[0]]
-                if source.opcode == "parameter":
-                    read += nbytes(shape)
-                    continue
-            written = self._written(body, producer)
-            changed += min(written, nbytes(shape))
-        return changed, read
+            needed = self._needed(body, index, shape)
+            if self._is_carried(body, producer, index):
+                read += needed
+                continue
+            written = min(self._written(body, producer), nbytes(shape))
+            if needed:
+                state += written
+            else:
+                outputs += written
+        return Carried(state, outputs, read)
+
+    def _is_carried(self, body: Computation, i: Instruction, index: int) -> bool:
+        """Whether it is the element ``index`` of what the loop carries, unchanged."""
+        if i.opcode != "get-tuple-element" or tuple_index(i) != index:
+            return False
+        return body.instructions[i.operands[0]].opcode == "parameter"
+
+    def _needed(self, body: Computation, index: int, shape: str) -> int:
+        """Bytes that a turn reads of the element ``index``: what the kernel reads that reads most of it."""
+        names = {i.name for i in body.instructions.values() if self._is_carried(body, i, index)}
+        most = 0
+        for i in body.instructions.values():
+            places = [n for n, operand in enumerate(i.operands) if operand in names]
+            if not places or i.name == body.root:
+                continue
+            if i.opcode == "bitcast":
+                names.add(i.name)
+                continue
+            fused = self._fused(i)
+            if fused is not None:
+                found = sum(_read_of(fused, p) for p in fused.instructions.values() if _number_of(p) in places)
+            elif i.opcode == "dynamic-update-slice" and places == [0]:
+                found = 0
+            elif i.opcode in ("dynamic-slice", "slice", "gather") and places == [0]:
+                found = nbytes(i.shape)
+            else:
+                found = nbytes(shape)
+            most = max(most, min(found, nbytes(shape)))
+        return most
 
     def moved(self, turn: Turn) -> int:
         """Bytes that the kernels of a turn read and write, each kernel for itself, with all turns of inner loops."""
         own = sum(self.traffic(i) for i in turn.kernels)
         return own + sum((loop.trips or 1) * self.moved(loop.turn) for loop in turn.loops)
 
-    def _home(self, instruction: Instruction) -> Computation:
+    def home(self, instruction: Instruction) -> Computation:
+        """The computation that an instruction is in."""
         return next(c for c in self.computations.values() if c.instructions.get(instruction.name) is instruction)
 
     def traffic(self, kernel: Instruction) -> int:
         """Bytes that one kernel reads and writes."""
-        home = self._home(kernel)
+        home = self.home(kernel)
         fused = self._fused(kernel)
         if fused is None:
             if kernel.opcode in ("dynamic-slice", "slice", "gather"):
@@ -269,25 +317,7 @@ class Program:
         return self.computations[names[0]] if names else None
 
     def _read(self, fused: Computation) -> int:
-        """Bytes that a fusion reads: of a parameter that is only sliced the slices, of one only updated nothing."""
-        total = 0
-        for parameter in fused.instructions.values():
-            if parameter.opcode != "parameter":
-                continue
-            names, parts, whole = {parameter.name}, 0, False
-            for i in fused.instructions.values():
-                if not names.intersection(i.operands):
-                    continue
-                if i.opcode == "bitcast":
-                    names.add(i.name)
-                elif i.opcode in ("dynamic-slice", "slice", "gather") and i.operands[0] in names:
-                    parts += nbytes(i.shape)
-                elif i.opcode == "dynamic-update-slice" and names.intersection(i.operands) == {i.operands[0]}:
-                    continue
-                else:
-                    whole = True
-            total += nbytes(parameter.shape) if whole else min(parts, nbytes(parameter.shape))
-        return total
+        return sum(_read_of(fused, p) for p in fused.instructions.values() if p.opcode == "parameter")
 
     def _outputs(self, home: Computation, root: Instruction) -> int:
         if root.opcode == "tuple":
@@ -302,11 +332,11 @@ class Program:
         """Bytes of ``producer`` that are new."""
         element = None
         if producer.opcode == "get-tuple-element":
-            element, producer = _index(producer), home.instructions[producer.operands[0]]
+            element, producer = tuple_index(producer), home.instructions[producer.operands[0]]
         fused = self._fused(producer)
         if fused is None:
             if element is not None:
-                return nbytes(_elements(producer.shape)[element])
+                return nbytes(elements(producer.shape)[element])
             return self._outputs(home, producer) if producer.opcode != "tuple" else nbytes(producer.shape)
         root = fused.instructions[fused.root]
         if element is not None and root.opcode == "tuple":
@@ -342,10 +372,38 @@ def custom_calls(program: Program) -> dict[str, int]:
     return dict(Counter(t for t in targets if t not in _FREE_TARGETS))
 
 
+def _read_of(fused: Computation, parameter: Instruction) -> int:
+    """Bytes that a fusion reads of a parameter: if it is only sliced the slices, if it is only updated nothing."""
+    names, parts = {parameter.name}, 0
+    for i in fused.instructions.values():
+        if not names.intersection(i.operands) or i.opcode in ("parameter", "constant"):
+            continue
+        if i.opcode == "bitcast":
+            names.add(i.name)
+        elif i.opcode in ("dynamic-slice", "slice", "gather") and i.operands[0] in names:
+            parts += nbytes(i.shape)
+        elif i.opcode == "dynamic-update-slice" and names.intersection(i.operands) == {i.operands[0]}:
+            continue
+        else:
+            return nbytes(parameter.shape)
+    return min(parts, nbytes(parameter.shape))
+
+
+def _number_of(i: Instruction) -> int:
+    """The number of a parameter; -1 for any other instruction."""
+    return int(i.operands[0]) if i.opcode == "parameter" else -1
+
+
 def _nested(turn: Turn) -> Iterator[Loop]:
     for loop in turn.loops:
         yield loop
         yield from _nested(loop.turn)
+
+
+def _counted(turn: Turn, times: int) -> Iterator[tuple[Loop, int]]:
+    for loop in turn.loops:
+        yield loop, times
+        yield from _counted(loop.turn, times * (loop.trips or 1))
 
 
 def _both(one: Turn, other: Turn) -> Turn:
@@ -371,13 +429,13 @@ def _instruction(name: str, rest: str) -> Instruction:
 
 def _operands(inside: str) -> Iterator[str]:
     """Names among the operands, which may come with their shapes."""
-    for part in _elements(f"({inside})"):
+    for part in elements(f"({inside})"):
         words = part.split()
         if words:
             yield words[-1].lstrip("%")
 
 
-def _elements(shape: str) -> list[str]:
+def elements(shape: str) -> list[str]:
     """The parts of a tuple's shape; a list of one for an array."""
     shape = re.sub(r"/\*.*?\*/", "", shape)
     if not shape.startswith("("):
@@ -401,7 +459,8 @@ def _closing(text: str, opening: int) -> int:
     raise ValueError(f"unbalanced brackets in {text[:80]!r}")
 
 
-def _index(i: Instruction) -> int:
+def tuple_index(i: Instruction) -> int:
+    """Which element a ``get-tuple-element`` takes."""
     found = re.search(r"index=(\d+)", i.attributes)
     return int(found[1]) if found else -1
 

@@ -1,13 +1,16 @@
-"""``jaxvar kernels``: what a round costs on an accelerator, read off the compiled program.
+"""``jaxvar kernels``: what a round is on an accelerator, read off the compiled program.
 
-Nothing is run and no accelerator is needed, so nothing here is a time. A round cannot be faster than two things allow:
+Nothing is run and no accelerator is needed, so nothing here is a time or a speed. Printed per round are
 
-- **launches**: each kernel takes at least some time to start, whatever the number of seeds;
-- **memory**: what a seed carries must be read and written once per round, and what it only looks at (the arms, where
-  they are fixed) read once. Arms drawn in the round need not leave the chip and count nothing. What fits into the
-  chip's cache may never be moved: then memory gives no bound.
+- **graphs**: what the host starts. A graph holds many kernels, its nodes; on a GPU what is in no graph is started one
+  by one. :mod:`jaxvar.bench.graphs` says where this is read;
+- **the longest chain** of kernels of which each needs the one before it;
+- **bytes**: what the kernels read and write, beside what a round must move: what a seed carries read and written once,
+  what it only looks at (the arms, where they are fixed) read once, what it records written once. Arms drawn in the
+  round need not leave the chip and count nothing.
 
-Speeds that follow are upper bounds, and say so.
+The memory gives the only bound on the speed, and only where what a round touches does not fit into the chip's cache:
+what exceeds the cache must come from the memory, and be written back, in each round.
 """
 
 from __future__ import annotations
@@ -15,19 +18,20 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 
 import jaxvar as jv
 from jaxvar.bench import hlo
-from jaxvar.bench.program import Device, MissingCompiler, devices, precision, target, traced
+from jaxvar.bench.graphs import CONCURRENT, Cost, compile_and_read
+from jaxvar.bench.program import CUDA, Device, MissingCompiler, devices, precision, target, traced
 from jaxvar.bench.report import ALGORITHMS, BANDITS, Bench, bandit_game, episodic_game
 
 
 @dataclasses.dataclass(frozen=True)
 class Kernels:
-    """Compile for a device that need not be there; print kernels per round, memory, and upper bounds on the speed."""
+    """Compile for a device that need not be there; print graphs and kernels per round, memory, and bytes moved."""
 
     device: Literal["h100", "tpu_v5e", "cpu"] = "h100"
     """What to compile for. An H100 needs the extra cuda12, a TPU the extra tpu; neither needs the hardware."""
@@ -41,8 +45,8 @@ class Kernels:
     """Bandits with arms drawn anew in each round."""
     fixed: bool = True
     """Bandits with arms fixed for a seed."""
-    launch_us: float | None = None
-    """Microseconds that starting a kernel takes at the least; an assumption, 2 on the H100."""
+    concurrent: bool = False
+    """Let nodes of a graph wait only for what they need; XLA's default runs them one after another."""
     show: bool = False
     """Print every kernel with its bytes per seed and its line of source."""
     dim: int = Bench.dim
@@ -63,65 +67,16 @@ class Kernels:
     """Episodes per seed."""
 
 
-class Cost(NamedTuple):
-    """What the compiled program says of one round, or of one episode, of all seeds."""
+def memory_bound(found: Cost, device: Device) -> float | None:
+    """Seeds times rounds (or episodes) per second that the memory allows at most; None where it gives no bound.
 
-    launches: float  # kernels, those of inner loops in all their turns
-    host_trips: float  # loops and branches that depend on data
-    scratch: int  # bytes that the program allocates beside arguments and results: the state is in them
-    state: int  # bytes carried from round to round and changed
-    read: int  # bytes carried and only read
-    moved: int  # bytes that the kernels read and write, each for itself
-    wide: int  # instructions in float64
-    collectives: int
-    custom_calls: dict[str, int]
-
-    @property
-    def must_move(self) -> int:
-        """Bytes between chip and memory in a round that keeps its state there."""
-        return 2 * self.state + self.read
-
-
-class Bounds(NamedTuple):
-    """Upper bounds on seeds times rounds (or episodes) per second; None where there is none."""
-
-    memory: float | None
-    launches: float | None
-
-    @property
-    def least(self) -> float | None:
-        """The one that binds."""
-        return min((b for b in self if b is not None), default=None)
-
-
-def cost(compiled: Any, num_turns: int) -> tuple[Cost, hlo.Program, hlo.Loop]:
-    """Read a compiled program whose scan makes ``num_turns`` turns."""
-    program = hlo.Program(compiled.as_text())
-    loop = program.scan(num_turns)
-    state, read = program.carried(loop)
-    memory = compiled.memory_analysis()
-    found = Cost(
-        launches=loop.turn.launches,
-        host_trips=loop.turn.host_trips,
-        scratch=int(memory.temp_size_in_bytes),
-        state=state,
-        read=read,
-        moved=program.moved(loop.turn),
-        wide=len(hlo.wide_floats(program)),
-        collectives=len(hlo.collectives(program)),
-        custom_calls=hlo.custom_calls(program),
-    )
-    return found, program, loop
-
-
-def bounds(found: Cost, device: Device, num_seeds: int) -> Bounds:
-    """What the device's memory and launches allow."""
-    memory = launches = None
-    if device.bandwidth is not None and found.state + found.read > device.cache:
-        memory = num_seeds * device.bandwidth / found.must_move
-    if device.launch is not None:
-        launches = num_seeds / (device.launch * found.launches)
-    return Bounds(memory, launches)
+    Of all bytes that a round reads, or changes, at most as many as the cache holds can be there already, or stay there.
+    """
+    if device.bandwidth is None:
+        return None
+    state, _, read = found.carried
+    forced = max(state + read - device.cache, 0) + max(state - device.cache, 0)
+    return found.num_seeds / found.blocks * device.bandwidth / forced if forced else None
 
 
 def complaints(found: Cost, device: Device, float_type: str) -> list[str]:
@@ -129,8 +84,8 @@ def complaints(found: Cost, device: Device, float_type: str) -> list[str]:
     said = []
     if float_type == "float32" and found.wide:
         said.append(f"{found.wide} float64 operations in a float32 program")
-    if device.platform != "cpu" and found.host_trips:
-        said.append(f"{found.host_trips:g} data-dependent loops or branches per round")
+    if device.platform != "cpu" and found.on_data:
+        said.append(f"{found.on_data:g} data-dependent loops or branches per round")
     if found.collectives:
         said.append(f"{found.collectives} collectives")
     return said
@@ -143,8 +98,6 @@ def kernels(options: Kernels) -> int:
         print(f"algorithms must be among {', '.join(ALGORITHMS)}, got {', '.join(unknown)}", file=sys.stderr)
         return 2
     device = devices()[options.device]
-    if options.launch_us is not None:
-        device = device._replace(launch=1e-6 * options.launch_us)
     try:
         chip = target(device)
     except MissingCompiler as error:
@@ -157,23 +110,31 @@ def kernels(options: Kernels) -> int:
 def _table(options: Kernels, device: Device, chip: jax.Device) -> int:
     print(_heading(options, device))
     print(
-        f"{'':16}{'':>9}{'kernels':>9}{'host':>7}{'scratch':>10}{'state':>9}{'must move':>11}{'moves':>9}"
-        f"{'UPPER BOUND by':>17}{'UPPER BOUND by':>17}"
+        f"{'':16}{'':>9}{'':>8}{'in':>8}{'':>9}{'longest':>9}{'on':>6}{'scratch':>10}{'state':>8}{'must move':>11}"
+        f"{'moves':>9}{'memory allows':>15}{'compiled':>10}"
     )
     print(
-        f"{'program':16}{'seeds':>9}{'':>9}{'trips':>7}{'MB':>10}{'MB':>9}{'B/seed':>11}{'B/seed':>9}"
-        f"{'memory, M/s':>17}{'launches, M/s':>17}"
+        f"{'program':16}{'seeds':>9}{'graphs':>8}{'graphs':>8}{'outside':>9}{'chain':>9}{'data':>6}{'MB':>10}{'MB':>8}"
+        f"{'B/seed':>11}{'B/seed':>9}{'at most, M/s':>15}{'s':>10}"
     )
     failed = False
     for label, algorithm, environment, turns in _games(options):
         for seeds in options.seeds:
-            compiled = traced(algorithm, environment, seeds, turns, chip).lower().compile()
-            found, program, loop = cost(compiled, turns)
-            print(_row(label, seeds, found, bounds(found, device, seeds), device), flush=True)
+            lowered = traced(algorithm, environment, seeds, turns, chip).lower()
+            found, program, loop, _ = compile_and_read(
+                lowered,
+                seeds,
+                turns,
+                graphs=device.platform == "cuda",
+                options=CONCURRENT if options.concurrent and device.platform == "cuda" else None,
+            )
+            print(_row(label, found, device), flush=True)
             said = complaints(found, device, options.precision)
             failed = failed or bool(said)
             for line in said:
                 print(f"{'':16}MUST NOT BE: {line}")
+            if found.blocks > 1:
+                print(f"{'':16}{found.blocks:,} blocks of seeds, one after another; the numbers are those of one block")
             if found.custom_calls:
                 calls = ", ".join(f"{name} ({count})" for name, count in sorted(found.custom_calls.items()))
                 print(f"{'':16}custom calls: {calls}")
@@ -206,27 +167,36 @@ def _games(options: Kernels) -> list[tuple[str, Any, Any, int]]:
 def _heading(options: Kernels, device: Device) -> str:
     facts = [f"{device.bandwidth / 1e12:.3g} TB/s"] if device.bandwidth else []
     facts += [f"{device.cache / 2**20:g} MB on the chip"] if device.cache else []
-    facts += [f"a launch assumed to take {1e6 * device.launch:g} us at least"] if device.launch else []
+    facts += [f"CUDA {CUDA}"] if device.platform == "cuda" else []
+    order = "wait only for what they need" if options.concurrent else "run one after another, as is XLA's default"
+    graphs = f"In a graph, nodes {order}.\n" if device.platform == "cuda" else ""
     return (
         f"jaxvar {jv.__version__}, jax {jax.__version__}: compiled for {', '.join([device.name, *facts])}; "
         f"{options.precision}\n"
         f"bandits: d={options.dim}, {options.arms} arms, K={options.rounds}; episodes: S={options.states}, "
         f"A={options.actions}, d={options.features}, H={options.horizon}, K={options.episodes}\n"
-        "Per round (ucrl_ave: per episode) of all seeds. Nothing was run: speeds are upper bounds, not measurements,\n"
-        "in million seed-rounds (seed-episodes) per second. must move: state read and written once, fixed arms read\n"
-        "once, arms drawn in the round not counted; 'in cache' where all of it fits on the chip. moves: what the\n"
-        "kernels, each for itself, read and write.\n"
+        "Per round (ucrl_ave: per episode) of all seeds. Nothing was run: nothing here is a measured speed.\n"
+        "graphs: started by the host; in graphs: kernels in them; outside: kernels started one by one. longest chain:\n"
+        "kernels of which each needs the one before it. "
+        f"{graphs}"
+        "on data: loops and branches that depend on data. must move: state read and written once, fixed arms read\n"
+        "once, records written once, arms drawn in the round not counted. moves: what the kernels, each for itself,\n"
+        "read and write. memory allows: an upper bound, in million seed-rounds (seed-episodes) per second, from what\n"
+        "does not fit on the chip; '-' where all fits. compiled: seconds on this machine.\n"
     )
 
 
-def _row(label: str, seeds: int, found: Cost, bound: Bounds, device: Device) -> str:
-    sizes = f"{found.scratch / 1e6:10.1f}{found.state / 1e6:9.1f}{found.must_move / seeds:11,.0f}"
-    unbound = "-" if device.bandwidth is None else "in cache"
-    memory = unbound if bound.memory is None else f"{bound.memory / 1e6:,.0f}"
-    launches = "-" if bound.launches is None else f"{bound.launches / 1e6:,.0f}"
+def _row(label: str, found: Cost, device: Device) -> str:
+    bound = memory_bound(found, device)
+    if found.counts is None:
+        counts = f"{'-':>8}{'-':>8}{found.kernels:9,}{'-':>9}"
+    else:
+        counts = "{:8,}{:8,}{:9,}{:9,}".format(*found.counts)
+    sizes = f"{found.scratch / 1e6:10.1f}{found.carried.state / 1e6:8.1f}"
+    moved = f"{found.must_move_per_seed:11,.0f}{found.moved_per_seed:9,.0f}"
+    most = "-" if bound is None else f"{bound / 1e6:,.0f}"
     return (
-        f"{label:16}{seeds:9,}{found.launches:9g}{found.host_trips:7g}{sizes}{found.moved / seeds:9,.0f}"
-        f"{memory:>17}{launches:>17}"
+        f"{label:16}{found.num_seeds:9,}{counts}{found.on_data:6g}{sizes}{moved}{most:>15}{found.compile_seconds:10.1f}"
     )
 
 
