@@ -34,8 +34,7 @@ napoleon_use_rtype = False
 nitpick_ignore_regex = [
     ("py:.*", r"(jax|jaxlib|numpy|np|collections|pathlib|typing|xarray|matplotlib)\..*"),  # no inventories are fetched
     ("py:class", r"jaxvar\.(algorithms|environments)\.\w+\.\w+"),  # what the makers return: users name the makers
-    ("py:class", r"jaxvar\.(sweep\.T|study\.manifest\.Manifest|episodes\.Visit)"),
-    ("py:mod", r"jaxvar\.batching"),
+    ("py:class", r"jaxvar\.(simulate\.T|study\.manifest\.Manifest|episodes\.Visit)"),
 ]
 
 html_math_renderer = "mathml"
