@@ -225,7 +225,8 @@ def _extreme(target: Any, name: str, of: Any) -> float | None:
     """The least or largest value of a number that ``target`` has, over its settings; None where nobody knows."""
     fields = getattr(target, "__dict__", {})  # a parameter that follows a rule is None there
     value = fields[name] if name in fields else getattr(target, name, None)
-    value = None if name in getattr(target, "unused", ()) else value
+    unused = getattr(target, "unused", ())
+    value = None if isinstance(unused, tuple) and name in unused else value
     if value is None or isinstance(value, str) or parameters.is_traced(value):
         return None
     return float(of(np.asarray(value)))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -77,8 +78,9 @@ def combine(rows: jax.Array, weights: jax.Array) -> jax.Array:
 
     A CPU vectorises a chain of multiply-adds over seeds; a reduction it vectorises over what is summed.
     """
-    if rows.shape[0] > _UNROLL or on_accelerator():
-        return jnp.sum(rows * weights, axis=0)
+    if not 0 < rows.shape[0] <= _UNROLL or on_accelerator():
+        terms = rows * weights
+        return jnp.sum(terms, axis=0, dtype=terms.dtype)
     return functools.reduce(operator.add, (rows[j] * weights[j] for j in range(rows.shape[0])))
 
 
@@ -262,14 +264,31 @@ def spread(tree: Any, differs: Any, block: tuple[int, ...]) -> Any:
     return jax.tree.map(lambda x, f: x if f else _Block(block).spread(_Value(x, f), jnp.shape(x)), tree, differs)
 
 
+def not_differentiable(primals: Any, tangents: Any) -> Any:
+    """Refuse to differentiate a choice."""
+    raise TypeError(
+        "choices are not differentiable: jaxvar supports jit, vmap and scan. A choice is piecewise constant in every "
+        "parameter; differentiate the bounds themselves, or use finite differences over many seeds"
+    )
+
+
 def batch_last(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``function``, of pytrees of arrays, in a form that ``jax.vmap`` maps by :func:`over_seeds`."""
     mapped: Any = jax.custom_batching.custom_vmap(function)
 
     def rule(size: int, differs: Any, *args: Any) -> tuple[Any, Any]:
-        last = jax.tree.map(lambda x, f: jnp.moveaxis(x, 0, -1) if f else x, args, tuple(differs))
-        out, flags = over_seeds(function, (size,), last, tuple(differs))
-        return jax.tree.map(lambda x, f: jnp.moveaxis(x, -1, 0) if f else x, out, flags), flags
+        flags: list[Any] = []
+
+        @jax.custom_jvp
+        def call(*args: Any) -> Any:
+            last = jax.tree.map(lambda x, f: jnp.moveaxis(x, 0, -1) if f else x, args, tuple(differs))
+            out, found = over_seeds(function, (size,), last, tuple(differs))
+            flags.append(found)
+            return jax.tree.map(lambda x, f: jnp.moveaxis(x, -1, 0) if f else x, out, found)
+
+        call.defjvp(not_differentiable)
+        out = call(*args)
+        return out, flags[-1]
 
     mapped.def_vmap(rule)
     return mapped
@@ -361,7 +380,9 @@ class _Block:
     def evaluate(self, program: _Flat, given: list[_Value]) -> list[_Value]:
         """The outputs of a flat program."""
         equations, outputs = program.equations, program.outputs
-        known = {**program.constants, **dict(zip(program.inputs, given, strict=True))}
+        # Values of this trace alone: one that is kept from another must not remember what is made of it here.
+        pairs = (*program.constants.items(), *zip(program.inputs, given, strict=True))
+        known = {atom: _Value(v.array, v.differs) for atom, v in pairs}
         small = _small(equations, outputs) if self.accelerator else set()
         # What a larger equation needs of them is stored, all of a stretch at once, so that nobody computes it again.
         needed = {x for i, e in enumerate(equations) if i not in small for x in e.invars} if small else set()
@@ -445,16 +466,21 @@ class _Block:
         def function(*arrays: Any) -> Any:
             return equation.primitive.bind(*arrays, **equation.params)
 
-        axes = tuple(-1 if v.differs else None for v in values)
+        front, back = range(self.num), range(-self.num, 0)
         for _ in self.block:
-            function = jax.vmap(function, in_axes=axes, out_axes=-1)
-        out = function(*(v.array for v in values))
-        return list(out) if equation.primitive.multiple_results else [out]
+            function = jax.vmap(function, in_axes=tuple(0 if v.differs else None for v in values))
+        out = function(*(jnp.moveaxis(v.array, back, front) if v.differs else v.array for v in values))
+        return [jnp.moveaxis(x, front, back) for x in (out if equation.primitive.multiple_results else [out])]
 
     def broadcast_in_dim(self, equation: Any, values: list[_Value]) -> list[Any]:
         shape, axes = equation.params["shape"], equation.params["broadcast_dimensions"]
         tail = range(len(shape), len(shape) + self.num)
         return [lax.broadcast_in_dim(values[0].array, (*shape, *self.block), (*axes, *tail))]
+
+    def bitcast(self, equation: Any, values: list[_Value]) -> list[Any] | None:
+        """Numbers of another width have other axes."""
+        same = equation.outvars[0].aval.shape == equation.invars[0].aval.shape
+        return self.by_entry(equation, values) if same else None
 
     def reshape(self, equation: Any, values: list[_Value]) -> list[Any]:
         return [lax.reshape(values[0].array, (*equation.outvars[0].aval.shape, *self.block))]
@@ -502,13 +528,14 @@ class _Block:
             x = lax.transpose(self.spread(value, shape), order).astype(dtype)
             both = [[shape[k] for k in free[i]], [1] * len(free[1 - i])]
             pairs = [shape[k] for k in paired[i]]
-            sides.append(x.reshape(-1, *pairs, *(both[i]), *(both[1 - i]), *self.block))
+            num = math.prod(shape[k] for k in contracted[i])
+            sides.append(x.reshape(num, *pairs, *(both[i]), *(both[1 - i]), *self.block))
         return [combine(*sides)]
 
     def scan(self, equation: Any, values: list[_Value]) -> list[Any]:
         params, program = equation.params, equation.params["jaxpr"]
         first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
-        consts, xs = values[:first], values[last:]
+        consts, xs = ([_Value(v.array, v.differs) for v in part] for part in (values[:first], values[last:]))
         flags = _carried(program.jaxpr, consts, values[first:last], xs)
         flat = _flat(program)
         inside: list[list[bool]] = []
@@ -527,7 +554,7 @@ class _Block:
 
     def cond(self, equation: Any, values: list[_Value]) -> list[Any] | None:
         """One branch where all seeds take the same; else the second, and the other only where some seed needs it."""
-        index, *operands = values
+        index, *operands = (_Value(v.array, v.differs) for v in values)
         branches = equation.params["branches"]
 
         def run(branch: Any) -> list[Any]:
@@ -553,6 +580,7 @@ class _Block:
 
 _RULES: dict[str, Callable[..., list[Any] | None]] = {
     **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _Block.reshape),
+    "bitcast_convert_type": _Block.bitcast,
     "broadcast_in_dim": _Block.broadcast_in_dim,
     "transpose": _Block.transpose,
     "slice": _Block.slice,
@@ -647,7 +675,8 @@ def _small(equations: list[_Equation], outputs: list[_Atom]) -> set[int]:
     for i in reversed(range(len(equations))):
         name, atoms = equations[i].primitive.name, (*equations[i].invars, *equations[i].outvars)
         known = name in _BY_ENTRY or name in _REDUCTIONS or name in _SHAPES
-        few = all(x.aval.size <= _MOST for x in atoms)
+        known = known and (name != "bitcast_convert_type" or atoms[0].aval.shape == atoms[-1].aval.shape)
+        few = all(0 < x.aval.size <= _MOST for x in atoms)
         ends = all(x.aval.size == 1 or x not in kept_whole for x in equations[i].outvars)
         if known and few and ends:
             small.add(i)

@@ -50,12 +50,7 @@ def best(values: jax.Array, allowed: jax.Array, tolerance: Any, unit: Any) -> ja
     return allowed & (values >= (top - tolerance * jnp.maximum(unit, jnp.abs(top)))[None])
 
 
-@best.defjvp
-def _not_differentiable(primals: Any, tangents: Any) -> Any:
-    raise TypeError(
-        "choices are not differentiable: jaxvar supports jit, vmap and scan. A choice is piecewise constant in every "
-        "parameter; differentiate the bounds themselves, or use finite differences over many seeds"
-    )
+best.defjvp(lowering.not_differentiable)
 
 
 def pick(candidates: jax.Array, key_data: jax.Array, rule: str) -> jax.Array:
