@@ -466,21 +466,23 @@ class _Block:
         def function(*arrays: Any) -> Any:
             return equation.primitive.bind(*arrays, **equation.params)
 
-        front, back = range(self.num), range(-self.num, 0)
+        axes = tuple(-1 if v.differs else None for v in values)
         for _ in self.block:
-            function = jax.vmap(function, in_axes=tuple(0 if v.differs else None for v in values))
-        out = function(*(jnp.moveaxis(v.array, back, front) if v.differs else v.array for v in values))
-        return [jnp.moveaxis(x, front, back) for x in (out if equation.primitive.multiple_results else [out])]
+            function = jax.vmap(function, in_axes=axes, out_axes=-1)
+        out = function(*(v.array for v in values))
+        return list(out) if equation.primitive.multiple_results else [out]
 
     def broadcast_in_dim(self, equation: Any, values: list[_Value]) -> list[Any]:
         shape, axes = equation.params["shape"], equation.params["broadcast_dimensions"]
         tail = range(len(shape), len(shape) + self.num)
         return [lax.broadcast_in_dim(values[0].array, (*shape, *self.block), (*axes, *tail))]
 
-    def bitcast(self, equation: Any, values: list[_Value]) -> list[Any] | None:
-        """Numbers of another width have other axes."""
-        same = equation.outvars[0].aval.shape == equation.invars[0].aval.shape
-        return self.by_entry(equation, values) if same else None
+    def bitcast(self, equation: Any, values: list[_Value]) -> list[Any]:
+        """Numbers of another width have one axis more or less, which JAX expects to be the last."""
+        if equation.outvars[0].aval.shape == equation.invars[0].aval.shape:
+            return self.by_entry(equation, values)
+        front, back = range(self.num), range(-self.num, 0)
+        return [jnp.moveaxis(_bind(equation, [jnp.moveaxis(values[0].array, back, front)]), front, back)]
 
     def reshape(self, equation: Any, values: list[_Value]) -> list[Any]:
         return [lax.reshape(values[0].array, (*equation.outvars[0].aval.shape, *self.block))]
