@@ -81,6 +81,14 @@ class ArmStats(NamedTuple):
     pred: jax.Array  # [N]   <a, theta_hat>
 
 
+class LayerStats(NamedTuple):
+    """Arms as a layer sees them, or with a leading axis all layers."""
+
+    width2: jax.Array  # [N]   a^T P a
+    width: jax.Array  # [N]   its root
+    pred: jax.Array  # [N]   <a, theta_hat>
+
+
 def init_ridge(dim: int, lam: Any, dtype: Any) -> Ridge:
     """Return a regression that has seen nothing: ``V = lam I``."""
     zero = jnp.zeros((), dtype)
@@ -162,13 +170,23 @@ def init_layers(dim: int, capacity: int, lam: Any, dtype: Any) -> Layers:
     )
 
 
-def layer_stats(layers: Layers, arms: jax.Array) -> list[ArmStats]:
-    """Return ``a^T P a`` and ``<a, theta>`` of ``arms [N, d]`` in every layer."""
+def layer_stats(layers: Layers, arms: jax.Array) -> list[LayerStats]:
+    """Return widths and estimates of ``arms [N, d]`` in every layer."""
 
-    def in_layer(scaled_inv: jax.Array, theta_hat: jax.Array) -> ArmStats:
-        return ArmStats(quadratic(arms, scaled_inv), inner(arms, theta_hat))
+    def in_layer(scaled_inv: jax.Array, theta_hat: jax.Array) -> LayerStats:
+        width2 = quadratic(arms, scaled_inv)
+        return LayerStats(width2, jnp.sqrt(width2), inner(arms, theta_hat))
 
     return each_layer(in_layer, layers.scaled_inv, layers.theta_hat)
+
+
+def follow_layer(stats: LayerStats, layer: jax.Array, update: LayerUpdate, arms: jax.Array) -> LayerStats:
+    """Return the statistics ``[capacity, N]`` of fixed ``arms [N, d]`` after layer ``layer`` (0: none) has learned."""
+    here = is_layer(stats.width.shape[0], layer)[:, None]
+    before = ArmStats(*(jnp.sum(jnp.where(here, v, 0), axis=0) for v in (stats.width2, stats.pred)))
+    width2, pred = follow(before, update, arms)
+    after = LayerStats(width2, jnp.sqrt(width2), pred)  # one layer's roots, not all
+    return LayerStats(*(jnp.where(here, new[None], old) for new, old in zip(after, stats, strict=True)))
 
 
 def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Any) -> tuple[Layers, LayerUpdate]:

@@ -50,20 +50,14 @@ def _learn_all(layer: jax.Array, x: jax.Array, reward: jax.Array, lam: jax.Array
     def step(carry: Any, observation: Any) -> Any:
         layers, stats = carry
         layers, update = ridge.observe(layers, *observation, lam)
-        moved = ridge.follow(take(stats, observation[0] - 1), update, arms)
-        learns = jnp.arange(1, CAPACITY + 1, dtype=jnp.int32) == observation[0]
-        stats = jax.tree.map(lambda new, old: jnp.where(learns[:, None], new[None], old), moved, stats)
+        stats = ridge.follow_layer(stats, observation[0], update, arms)
         return (layers, stats), update
 
-    stats = ridge.ArmStats(*map(jnp.stack, zip(*ridge.layer_stats(layers, arms), strict=True)))
+    stats = ridge.LayerStats(*map(jnp.stack, zip(*ridge.layer_stats(layers, arms), strict=True)))
     return jax.lax.scan(step, (layers, stats), (layer, x, reward))
 
 
-def take(tree: Any, index: Any) -> Any:
-    return jax.tree.map(lambda v: v[index], tree)
-
-
-def learn_all(data: Data, arms: np.ndarray | None = None) -> tuple[ridge.Layers, ridge.ArmStats, ridge.LayerUpdate]:
+def learn_all(data: Data, arms: np.ndarray | None = None) -> tuple[ridge.Layers, ridge.LayerStats, ridge.LayerUpdate]:
     arms = data.x[:7] if arms is None else arms
     (layers, stats), update = _learn_all(data.layer, data.x, data.reward, data.lam, arms)
     return jax.tree.map(np.asarray, (layers, stats, update))
@@ -213,7 +207,7 @@ def test_followed_statistics_equal_fresh_ones(data: Data, seed: int) -> None:
     """Fails if the statistics of fixed arms move with another gain, step or direction than their layer."""
     arms = np.random.default_rng(seed).normal(size=(7, data.x.shape[1]))
     layers, stats, _ = learn_all(data, arms)
-    for i, (width2, pred) in enumerate(ridge.layer_stats(layers, arms)):
+    for i, (width2, _, pred) in enumerate(ridge.layer_stats(layers, arms)):
         np.testing.assert_allclose(stats.width2[i], width2, rtol=1e-10, atol=1e-13)
         np.testing.assert_allclose(stats.pred[i], pred, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(width2, np.einsum("nd,de,ne->n", arms, layers.scaled_inv[i], arms), rtol=1e-10)
@@ -239,7 +233,7 @@ def test_a_layered_algorithm_keeps_the_statistics_of_every_layer(data: Data, see
     """Fails if another layer's statistics move than those of the layer that learned."""
     arms = np.random.default_rng(seed).normal(size=(7, data.x.shape[1]))
     state = _learn_with_fixed_arms(data.layer, data.x, data.reward, arms, dim=data.x.shape[1])
-    for i, (width2, pred) in enumerate(ridge.layer_stats(state.layers, arms)):
+    for i, (width2, _, pred) in enumerate(ridge.layer_stats(state.layers, arms)):
         np.testing.assert_allclose(state.stats.width2[i], width2, rtol=1e-10, atol=1e-13)
         np.testing.assert_allclose(state.stats.pred[i], pred, rtol=1e-10, atol=1e-12)
 

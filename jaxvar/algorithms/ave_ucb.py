@@ -60,9 +60,9 @@ class AveUcb(LayeredAlgorithm):
         if self.cap is not None:
             index = jnp.minimum(index, self.cap)
         scaled_widths = []
-        for i, (width2, pred) in enumerate(self.stats(state, arms)):
-            scaled_widths.append(jnp.sqrt(width2))  # 2^-l |a| in the norm of Sigma^-1
-            upper = pred + state.beta_hat[i] / np.sqrt(q[i]) * scaled_widths[i]
+        for i, (_, width, pred) in enumerate(self.stats(state, arms)):  # 2^-l |a| in the norm of Sigma^-1
+            scaled_widths.append(width)
+            upper = pred + state.beta_hat[i] / np.sqrt(q[i]) * width
             index = jnp.minimum(index, jnp.where(i < num_layers, upper, jnp.inf))
         candidates = tie_rules.best(index, jnp.ones(index.shape, bool), self.tie_tolerance, 1)
         action = tie_rules.pick(candidates, random.key_words(key), self.ties)

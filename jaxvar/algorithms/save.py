@@ -18,7 +18,7 @@ from jaxvar import parameters, random, ridge, status
 from jaxvar import ties as tie_rules
 from jaxvar.algorithms.interface import Choice, Confidence, Side
 from jaxvar.claims import Claim
-from jaxvar.lowering import inner, is_layer, take
+from jaxvar.lowering import is_layer, take
 from jaxvar.parameters import choice, count, factory, number, part, pytree
 
 CLAIM = Claim(
@@ -45,7 +45,7 @@ class LayeredState(NamedTuple):
     beta_hat: jax.Array  # [capacity]
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
-    stats: ridge.ArmStats | None  # [capacity, N] each, only for fixed arms
+    stats: ridge.LayerStats | None  # [capacity, N] each, only for fixed arms
 
 
 @pytree
@@ -93,7 +93,7 @@ class LayeredAlgorithm:
         layers = ridge.init_layers(self.dim, self.capacity, 1, self.dtype)
         stats = None
         if self.fixed_arms is not None:
-            stats = ridge.ArmStats(*map(jnp.stack, zip(*ridge.layer_stats(layers, self.fixed_arms), strict=True)))
+            stats = ridge.LayerStats(*map(jnp.stack, zip(*ridge.layer_stats(layers, self.fixed_arms), strict=True)))
         beta_hat = ridge.initial_radius(self.constants, self.capacity, self.dtype)
         return LayeredState(layers, beta_hat, jnp.int32(0), jnp.int32(0), stats)
 
@@ -105,12 +105,7 @@ class LayeredAlgorithm:
         beta = self.refreshed_radius(update, state.round + 1)
         stats = state.stats
         if stats is not None:
-            gain, step = (jnp.where(here, v, 0) for v in (update.gain, update.step))
-            along = inner(self.fixed_arms, update.direction)
-            stats = ridge.ArmStats(
-                width2=jnp.maximum(stats.width2 - gain[:, None] * (along * along)[None], 0),
-                pred=stats.pred + step[:, None] * along[None],
-            )
+            stats = ridge.follow_layer(stats, choice.layer, update, self.fixed_arms)
         return LayeredState(
             layers=layers,
             beta_hat=jnp.where(here, beta, state.beta_hat),
@@ -129,11 +124,11 @@ class LayeredAlgorithm:
         sums = (update.scale, update.variance_sum, update.weight_sum, num)
         return ridge.radius(*sums, self.constants, self.noise_bound, log0, log1)
 
-    def stats(self, state: LayeredState, arms: jax.Array) -> list[ridge.ArmStats]:
-        """Return ``a^T P a`` and ``<a, theta_hat>`` of all arms in every layer; those of fixed arms are kept."""
+    def stats(self, state: LayeredState, arms: jax.Array) -> list[ridge.LayerStats]:
+        """Return widths and estimates of all arms in every layer; those of fixed arms are kept."""
         if state.stats is None:
             return ridge.layer_stats(state.layers, arms)
-        return [ridge.ArmStats(state.stats.width2[i], state.stats.pred[i]) for i in range(self.capacity)]
+        return [ridge.LayerStats(*(v[i] for v in state.stats)) for i in range(self.capacity)]
 
     def confidence(self, state: LayeredState) -> Confidence:
         """Return the ellipsoids of all stored layers."""
@@ -230,7 +225,7 @@ def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array) -> End
     number = layer = jnp.int32(0)
     scale, beta = jnp.ones((), self.dtype), jnp.zeros((), self.dtype)
     width2 = pred = jnp.zeros(num_arms, self.dtype)
-    for i, (scaled_width2, estimate) in enumerate(self.stats(state, arms)):
+    for i, (scaled_width2, _, estimate) in enumerate(self.stats(state, arms)):
         largest = jnp.max(jnp.where(active, scaled_width2, 0), axis=0)
         if i == 0:
             finite = jnp.isfinite(largest)  # every arm is active here
