@@ -19,17 +19,28 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from chex import ArrayTree
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxvar import episodes, game, parameters, status
+from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
+from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.lowering import OverSeeds, form_for, on_accelerator, spread
-from jaxvar.parameters import pytree, static
+from jaxvar.parameters import Array, pytree, static
+from jaxvar.records import Recorder
+
+T = TypeVar("T")
+C = TypeVar("C")  # what a loop carries
+Loop = tuple[C, dict[str, jax.Array], jax.Array, jax.Array]  # carry, store, slot, round
+Values = dict[int, jax.Array]  # number of a leaf -> its values
 
 _RUNS, _EVERYWHERE = PartitionSpec("runs"), PartitionSpec()
 _CPU_VECTOR = 64  # bytes; a block has as many runs as numbers fit into a vector of the widest registers
@@ -42,7 +53,7 @@ _EPISODE_WORK = 8  # a step of an episode, with its share of the plan, takes abo
 class RunState(NamedTuple):
     """What a chunk of runs holds between two rounds; every leaf [chunk, ...], random keys as their words."""
 
-    carry: Any
+    carry: game.Carry
     store: dict[str, jax.Array]  # name -> [chunk, records + 1, ...]
 
 
@@ -50,18 +61,18 @@ class RunState(NamedTuple):
 class Program:
     """An algorithm and an environment, each in one setting or in several, for chunks of runs."""
 
-    algorithm: Any
-    environment: Any
-    key_data: np.ndarray[Any, Any]  # [2]   uint32, of the root key
-    rounds: np.ndarray[Any, Any]  # [records]   the recorded ones
-    recorders: tuple[Any, ...]
+    algorithm: Algorithm | EpisodicAlgorithm
+    environment: Environment | EpisodicEnvironment
+    key_data: Array  # [2]   uint32, of the root key
+    rounds: Array  # [records]   the recorded ones
+    recorders: tuple[Recorder, ...]
     chunk: int
     mesh: Mesh
     block: tuple[int, ...] = ()  # chosen if not given
-    algorithm_values: dict[int, Any] = dataclasses.field(default_factory=dict)  # leaf's number -> [settings, ...]
-    environment_values: dict[int, Any] = dataclasses.field(default_factory=dict)
+    algorithm_values: dict[int, Array] = dataclasses.field(default_factory=dict)  # leaf's number -> [settings, ...]
+    environment_values: dict[int, Array] = dataclasses.field(default_factory=dict)
 
-    def play(self, ids: np.ndarray[Any, Any], num_rounds: int) -> dict[str, np.ndarray[Any, Any]]:
+    def play(self, ids: Array, num_rounds: int) -> dict[str, Array]:
         """Play from the first round to the last; returns the readings, ``status`` and ``status_round``, [chunk, ...].
 
         Args:
@@ -74,7 +85,7 @@ class Program:
         ending = ("status", "status_round")
         return {name: x if name in ending else x[:, : len(self.rounds)] for name, x in found.items()}
 
-    def advance(self, state: RunState | None, ids: np.ndarray[Any, Any], first: int, num_rounds: int) -> RunState:
+    def advance(self, state: RunState | None, ids: Array, first: int, num_rounds: int) -> RunState:
         """Play ``num_rounds`` rounds from ``first`` on; returns what the runs hold then.
 
         Args:
@@ -105,7 +116,7 @@ class Program:
     def shapes(self) -> RunState:
         """Shapes and types of what is held."""
 
-        def begin(key_data: Any, seed: Any) -> RunState:
+        def begin(key_data: jax.Array, seed: jax.Array) -> RunState:
             rules = game_of(self.environment)
             _, carry = rules.begin(self.algorithm, self.environment, key_data, seed, self.recorders)
             store = empty_store(functools.partial(game.read, self.recorders), carry, self.rounds)
@@ -118,8 +129,8 @@ class Program:
         """Return the program with more capacity (at least ``capacity``); None where there is none."""
         algorithm = self.algorithm
         while can_grow(algorithm):
-            algorithm = algorithm.grow()
-            if capacity is None or algorithm.capacity >= capacity:
+            algorithm = grown(algorithm)
+            if capacity is None or getattr(algorithm, "capacity", 0) >= capacity:
                 break
         return None if algorithm is self.algorithm else dataclasses.replace(self, algorithm=algorithm)
 
@@ -129,7 +140,7 @@ class Program:
         accelerator = is_accelerator(self.mesh)
         return _compiled(kinds, block, self.mesh, num_rounds if known or accelerator else None, accelerator)
 
-    def _args(self, ids: Any, first: int, num_rounds: int, state: Any) -> tuple[Any, Any]:
+    def _args(self, ids: Array, first: int, num_rounds: int, state: RunState | None) -> tuple[ArrayTree, ArrayTree]:
         """The program's arguments and where they go: runs and what they hold over the devices, all else everywhere."""
         recorders = tuple(as_pytree(r) for r in self.recorders)
         both = (as_pytree(self.algorithm), self.algorithm_values, as_pytree(self.environment), self.environment_values)
@@ -139,16 +150,16 @@ class Program:
         )
         return args, (everywhere, PartitionSpec(None, "runs"), _EVERYWHERE, _EVERYWHERE, runs)
 
-    def _placed(self, *given: Any) -> Any:
-        return jax.tree.map(self._place, *self._args(*given))
+    def _placed(self, ids: Array, first: int, num_rounds: int, state: RunState | None) -> Any:
+        return jax.tree.map(self._place, *self._args(ids, first, num_rounds, state))
 
-    def _abstract(self, state: Any) -> Any:
-        def shape(x: Any, spec: PartitionSpec) -> jax.ShapeDtypeStruct:
+    def _abstract(self, state: RunState | None) -> Any:
+        def shape(x: Array, spec: PartitionSpec) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(self.mesh, spec))
 
         return jax.tree.map(shape, *self._args(np.zeros((3, self.chunk), np.int32), 1, 1, state))
 
-    def _place(self, x: Any, spec: PartitionSpec) -> Any:
+    def _place(self, x: jax.Array | Array, spec: PartitionSpec) -> jax.Array:
         sharding = NamedSharding(self.mesh, spec)
         if isinstance(x, jax.Array) and x.sharding.is_equivalent_to(sharding, x.ndim):
             return x
@@ -172,7 +183,7 @@ def _compiled(
 
 
 def _play_share(
-    inputs: tuple[Any, ...],
+    inputs: tuple[ArrayTree, ...],
     ids: jax.Array,  # [3, runs]
     first: jax.Array,
     num_rounds: jax.Array,
@@ -181,13 +192,13 @@ def _play_share(
     block: tuple[int, ...],
     length: int | None,
     accelerator: bool,
-) -> Any:
+) -> RunState | dict[str, jax.Array]:
     """Play some rounds; without a ``state`` from the first to the last, and what is not read is not computed."""
     algorithm, algorithm_values, environment, environment_values, key_data, rounds, recorders = inputs
     recorders = tuple(unwrap(r) for r in recorders)
     rules = game_of(unwrap(environment))
 
-    def play_block(turn: tuple[jax.Array, RunState | None]) -> Any:
+    def play_block(turn: tuple[jax.Array, RunState | None]) -> ArrayTree:
         ids, before = turn  # [3, *block]; leaves [..., *block]
         mine, theirs = (
             {i: jnp.moveaxis(v[ids[j]], range(len(block)), range(-len(block), 0)) for i, v in values.items()}
@@ -195,24 +206,24 @@ def _play_share(
         )
         own = (mine, theirs, ids[2])
 
-        def begin(mine: Any, theirs: Any, seed: jax.Array) -> Any:
+        def begin(mine: Values, theirs: Values, seed: jax.Array) -> ArrayTree:
             return rules.begin(_with(algorithm, mine), _with(environment, theirs), key_data, seed, recorders)
 
         # What is the same for all runs of the block, such as a given model, is held once.
         (fixed, carry), (fixed_differs, carry_differs) = OverSeeds(begin, block, own, _all(own, True))(*own)
         carry = spread(carry, carry_differs, block)
 
-        def one_step(mine: Any, theirs: Any, fixed: Any, carry: Any, round: jax.Array) -> Any:
+        def one_step(mine: Values, theirs: Values, fixed: ArrayTree, carry: ArrayTree, round: jax.Array) -> ArrayTree:
             return rules.step(_with(algorithm, mine), _with(environment, theirs), recorders, fixed, carry, round)[0]
 
         differs = (*_all((mine, theirs), True), fixed_differs, _all(carry, True), False)
         play_one = OverSeeds(one_step, block, (mine, theirs, fixed, carry, jnp.int32(1)), differs)
         read_one = OverSeeds(functools.partial(game.read, recorders), block, (carry,), _all((carry,), True))
 
-        def step(carry: Any, round: jax.Array) -> Any:
+        def step(carry: ArrayTree, round: jax.Array) -> ArrayTree:
             return spread(*play_one(mine, theirs, fixed, carry, round), block)
 
-        def read(carry: Any) -> dict[str, jax.Array]:
+        def read(carry: ArrayTree) -> dict[str, jax.Array]:
             return spread(*read_one(carry), block)
 
         store = empty_store(read, carry, rounds)
@@ -231,8 +242,14 @@ def _play_share(
 
 
 def play_rounds(
-    step: Any, reading: Any, carry: Any, store: dict[str, jax.Array], rounds: Any, num_rounds: Any, first: Any = 1
-) -> tuple[Any, dict[str, jax.Array]]:
+    step: Callable[[C, jax.Array], C],
+    reading: Callable[[C], dict[str, jax.Array]],
+    carry: C,
+    store: dict[str, jax.Array],
+    rounds: jax.Array | Array,
+    num_rounds: jax.Array | int,
+    first: jax.Array | int = 1,
+) -> tuple[C, dict[str, jax.Array]]:
     """Play ``num_rounds`` rounds from ``first`` on; returns what is carried on, and the store.
 
     The store is part of the loop: each round writes the slot of the next recorded round, so that a single loop serves
@@ -251,7 +268,7 @@ def play_rounds(
     due = jnp.append(jnp.asarray(rounds, jnp.int32), 0)
     slot = jnp.sum(jnp.asarray(rounds, jnp.int32) < first, dtype=jnp.int32)
 
-    def body(loop: tuple[Any, Any, jax.Array, jax.Array]) -> tuple[Any, Any, jax.Array, jax.Array]:
+    def body(loop: Loop[C]) -> Loop[C]:
         carry, store, slot, round = loop
         carry = step(carry, round)
         store = jax.tree.map(lambda s, x: jax.lax.dynamic_update_index_in_dim(s, x, slot, 0), store, reading(carry))
@@ -266,13 +283,15 @@ def play_rounds(
     return carry, store
 
 
-def empty_store(reading: Any, carry: Any, rounds: Any) -> dict[str, jax.Array]:
+def empty_store(
+    reading: Callable[[C], dict[str, jax.Array]], carry: C, rounds: jax.Array | Array
+) -> dict[str, jax.Array]:
     """Return room for the readings at ``rounds``, and one slot more: rounds after the last recorded one write there."""
     num = rounds.shape[0] + 1
     return jax.tree.map(lambda x: jnp.zeros((num, *x.shape), x.dtype), jax.eval_shape(reading, carry))
 
 
-def game_of(environment: Any) -> Any:
+def game_of(environment: object) -> ModuleType:
     """Return the module whose game the environment is part of."""
     return episodes if game.is_episodic(environment) else game
 
@@ -287,17 +306,23 @@ def can_grow(algorithm: Any) -> bool:
     return hasattr(algorithm, "grow") and algorithm.grow().capacity > algorithm.capacity
 
 
-def needs_capacity(bits: Any, algorithm: Any) -> bool:
+def grown(algorithm: T) -> T:
+    """Return the same algorithm with more capacity."""
+    larger: T = algorithm.grow()  # type: ignore[attr-defined]
+    return larger
+
+
+def needs_capacity(bits: jax.Array | Array, algorithm: object) -> bool:
     """Return whether a run asked for more capacity, and there is an algorithm that has it."""
     return bool(np.any(np.asarray(bits) & status.CAPACITY)) and can_grow(algorithm)
 
 
-def chosen_chunk(environment: Any, total: int, num_rounds: int, mesh: Mesh) -> int:
+def chosen_chunk(environment: Environment | EpisodicEnvironment, total: int, num_rounds: int, mesh: Mesh) -> int:
     """Return how many of ``total`` runs to play per call: whole blocks on every device, for some seconds."""
     if is_accelerator(mesh):
         most, unit = _ACCELERATOR_CHUNK, mesh.size
     else:
-        work = num_rounds * (_EPISODE_WORK * environment.horizon if game.is_episodic(environment) else 1)
+        work = num_rounds * (_EPISODE_WORK * getattr(environment, "horizon", 0) if game.is_episodic(environment) else 1)
         most = min(max(_CPU_SEED_ROUNDS // work, _CPU_CHUNKS[0]), _CPU_CHUNKS[1])
         largest = widest_block()
         while largest > 1 and mesh.size * largest >= 2 * total:
@@ -323,7 +348,7 @@ def widest_block() -> int:
 class _Wrapped:
     """An object that is not a pytree, as part of the program."""
 
-    value: Any = static()
+    value: object = static()
 
 
 def as_pytree(target: Any) -> Any:
@@ -337,13 +362,13 @@ def unwrap(target: Any) -> Any:
     return target.value if isinstance(target, _Wrapped) else target
 
 
-def _with(base: Any, values: dict[int, jax.Array]) -> Any:
+def _with(base: ArrayTree, values: Values) -> Any:
     """``base`` with some of its leaves replaced."""
     leaves, structure = jax.tree.flatten(base)
     return unwrap(jax.tree.unflatten(structure, [values.get(i, x) for i, x in enumerate(leaves)]))
 
 
-def _all(tree: Any, flag: bool) -> Any:
+def _all(tree: ArrayTree, flag: bool) -> Any:
     return jax.tree.map(lambda _: flag, tree)
 
 
@@ -359,23 +384,24 @@ def _runs_last(x: jax.Array, block: tuple[int, ...]) -> jax.Array:
     return jnp.moveaxis(x, range(1, 1 + len(block)), range(-len(block), 0))
 
 
-def _is_key(x: Any) -> bool:
+def _is_key(x: jax.Array) -> bool:
     return bool(jnp.issubdtype(x.dtype, jax.dtypes.prng_key))
 
 
-def _plain(tree: Any, num_axes: int = 0) -> Any:
+def _plain(tree: T, num_axes: int = 0) -> T:
     """Random keys as their words, which come before the ``num_axes`` axes of a block."""
 
-    def words(x: Any) -> Any:
+    def words(x: jax.Array) -> jax.Array:
         return jnp.moveaxis(jax.random.key_data(x), -1, x.ndim - num_axes) if _is_key(x) else x
 
-    return jax.tree.map(words, tree)
+    plain: T = jax.tree.map(words, tree)
+    return plain
 
 
 def _chosen(is_first: jax.Array, fresh: RunState, before: RunState, num_axes: int) -> RunState:
     """``fresh`` in the first round, ``before`` (in plain numbers) later."""
 
-    def choose(new: Any, plain: Any, old: Any) -> Any:
+    def choose(new: jax.Array, plain: jax.Array, old: jax.Array) -> jax.Array:
         value = jax.lax.select(is_first, plain, old)
         if not _is_key(new):
             return value

@@ -6,14 +6,16 @@ Stages are counted from 0. The functions are those of :mod:`jaxvar.game`, with e
 from __future__ import annotations
 
 import inspect
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
+from chex import ArrayTree
 
 from jaxvar import game, planning, random, records, status, ties
-from jaxvar.algorithms.interface import Model, Step
+from jaxvar.algorithms.interface import EpisodicAlgorithm, Model, Step
+from jaxvar.environments.interface import EpisodicEnvironment, MdpInstance
 from jaxvar.lowering import draw_state, take
 
 
@@ -45,7 +47,11 @@ class StepInfo(NamedTuple):
 
 
 def begin(
-    algorithm: Any, environment: Any, key_data: jax.Array, seed: jax.Array, recorders: tuple[Any, ...]
+    algorithm: EpisodicAlgorithm,
+    environment: EpisodicEnvironment,
+    key_data: jax.Array,
+    seed: jax.Array,
+    recorders: tuple[records.Recorder, ...],
 ) -> tuple[game.SeedConstants, game.Carry]:
     """Draw the seed's problem and set everything up for episode 1; ``key_data [2]`` is that of the root key."""
     instance, streams = game.draw_instance(environment, key_data, seed)
@@ -56,19 +62,19 @@ def begin(
     return game.SeedConstants(instance, facts, streams), game.start(algorithm.init(model), streams, memories)
 
 
-def model_of(environment: Any, instance: Any) -> Model:
+def model_of(environment: EpisodicEnvironment, instance: MdpInstance) -> Model:
     """Return what the learner is told of an instance."""
     return Model(phi=instance.phi, reward=instance.reward, horizon=environment.horizon)
 
 
 def step(
-    algorithm: Any,
-    environment: Any,
-    recorders: tuple[Any, ...],
+    algorithm: EpisodicAlgorithm,
+    environment: EpisodicEnvironment,
+    recorders: tuple[records.Recorder, ...],
     fixed: game.SeedConstants,
     carry: game.Carry,
     episode: jax.Array,
-) -> tuple[game.Carry, tuple[records.EpisodeEvent, Any, Visit]]:
+) -> tuple[game.Carry, tuple[records.EpisodeEvent, ArrayTree, Visit]]:
     """Play an episode; returns what is carried on, and the event, the plan and the visits."""
     instance, facts = fixed.instance, fixed.facts
     model = model_of(environment, instance)
@@ -80,7 +86,9 @@ def step(
     words = random.bits(random.key_words(k_noise), (model.horizon,))
     u = random.uniform(random.bits(random.key_words(k_contexts), ()), instance.initial.dtype)
 
-    def move(loop: tuple[Any, jax.Array], now: tuple[jax.Array, jax.Array]) -> tuple[Any, tuple[Visit, StepInfo]]:
+    def move(
+        loop: tuple[ArrayTree, jax.Array], now: tuple[jax.Array, jax.Array]
+    ) -> tuple[ArrayTree, tuple[Visit, StepInfo]]:
         (state, here), (stage, word) = loop, now
         visit = _visit(instance.transition, plan.policy, value, facts.variance, here, word, stage)
         reward = _at(instance.reward, here, visit.action)

@@ -10,15 +10,18 @@ same problem and the same noise in round k of seed s, whatever else runs, and a 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+from chex import ArrayTree
 
 from jaxvar import parameters, random, records, status
-from jaxvar.algorithms.interface import Side
+from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm, Side
+from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.lowering import take
 
 DEFAULT_RECORDERS = (records.regret(), records.variance())
@@ -28,8 +31,8 @@ STREAMS = ("instance", "contexts", "noise", "algorithm")
 class SeedConstants(NamedTuple):
     """What stays the same over the rounds of one seed."""
 
-    instance: Any
-    facts: Any  # exact quantities of the instance, where it is a Markov decision process
+    instance: ArrayTree
+    facts: ArrayTree  # exact quantities of the instance, where it is a Markov decision process
     streams: jax.Array  # [3, 2]   uint32, the keys of contexts, noise and algorithm
 
 
@@ -44,15 +47,19 @@ class Keys(NamedTuple):
 class Carry(NamedTuple):
     """What one seed carries from round to round."""
 
-    state: Any  # the algorithm's
+    state: ArrayTree  # the algorithm's
     keys: Keys  # of the coming round
-    memories: tuple[Any, ...]  # the recorders'
+    memories: tuple[ArrayTree, ...]  # the recorders'
     status: jax.Array  # []   int32
     status_round: jax.Array  # []   int32, the first round with a status; 0 while there is none
 
 
 def begin(
-    algorithm: Any, environment: Any, key_data: jax.Array, seed: jax.Array, recorders: tuple[Any, ...]
+    algorithm: Algorithm,
+    environment: Environment,
+    key_data: jax.Array,
+    seed: jax.Array,
+    recorders: tuple[records.Recorder, ...],
 ) -> tuple[SeedConstants, Carry]:
     """Draw the seed's problem and set everything up for round 1; ``key_data [2]`` is that of the root key."""
     instance, streams = draw_instance(environment, key_data, seed)
@@ -62,13 +69,13 @@ def begin(
 
 
 def step(
-    algorithm: Any,
-    environment: Any,
-    recorders: tuple[Any, ...],
+    algorithm: Algorithm,
+    environment: Environment,
+    recorders: tuple[records.Recorder, ...],
     fixed: SeedConstants,
     carry: Carry,
     round: jax.Array,
-) -> tuple[Carry, tuple[records.Event, Any]]:
+) -> tuple[Carry, tuple[records.Event, ArrayTree]]:
     """Play a round; returns what is carried on, and the event and the observation."""
     instance = fixed.instance
     algorithm = _with_fixed_arms(algorithm, environment, instance)
@@ -98,12 +105,14 @@ def step(
     return finish(carry, fixed, state, memories, finite, round), (event, observation)
 
 
-def read(recorders: tuple[Any, ...], carry: Carry) -> dict[str, jax.Array]:
+def read(recorders: tuple[records.Recorder, ...], carry: Carry) -> dict[str, jax.Array]:
     """Return each recorder's reading by its name."""
     return {r.name: r.read(m) for r, m in zip(recorders, carry.memories, strict=True)}
 
 
-def draw_instance(environment: Any, key_data: jax.Array, seed: jax.Array) -> tuple[Any, jax.Array]:
+def draw_instance(
+    environment: Environment | EpisodicEnvironment, key_data: jax.Array, seed: jax.Array
+) -> tuple[ArrayTree, jax.Array]:
     """Draw the problem of ``seed`` under a root key; also returns the keys of its other streams, ``[3, 2]``."""
     root = jax.random.wrap_key_data(key_data, impl="threefry2x32")
     own = random.fold_in(root, seed)
@@ -111,7 +120,7 @@ def draw_instance(environment: Any, key_data: jax.Array, seed: jax.Array) -> tup
     return environment.init(instance_key), jnp.stack([jax.random.key_data(k) for k in rest])
 
 
-def start(state: Any, streams: jax.Array, memories: tuple[Any, ...]) -> Carry:
+def start(state: ArrayTree, streams: jax.Array, memories: tuple[ArrayTree, ...]) -> Carry:
     """Return what is carried into round 1."""
     return Carry(state, _fold_round(streams, jnp.int32(1)), memories, jnp.int32(0), jnp.int32(0))
 
@@ -127,11 +136,11 @@ def round_keys(carry: Carry) -> tuple[jax.Array, jax.Array, jax.Array]:
 def finish(
     carry: Carry,
     fixed: SeedConstants,
-    state: Any,
-    memories: tuple[Any, ...],
+    state: ArrayTree,
+    memories: tuple[ArrayTree, ...],
     finite: jax.Array,
     round: jax.Array,
-    bits: Any = 0,
+    bits: jax.Array | int = 0,
 ) -> Carry:
     """Return what is carried out of ``round``, in which the status ``bits`` came up beside the algorithm's own."""
     bits = bits | getattr(state, "status", jnp.int32(0)) | jnp.where(finite, 0, status.NONFINITE).astype(jnp.int32)
@@ -146,29 +155,42 @@ def _fold_round(streams: jax.Array, round: jax.Array) -> Keys:
     return Keys(*(random.threefry(streams[i, 0], streams[i, 1], zero, number) for i in range(len(Keys._fields))))
 
 
-def _with_fixed_arms(algorithm: Any, environment: Any, instance: Any) -> Any:
+def _with_fixed_arms(algorithm: Algorithm, environment: Environment, instance: ArrayTree) -> Algorithm:
     if getattr(environment, "fixed_arms", False) and hasattr(algorithm, "with_fixed_arms"):
         return algorithm.with_fixed_arms(instance.arms)
     return algorithm
 
 
-def is_episodic(environment: Any) -> bool:
+def is_episodic(environment: object) -> bool:
     """Return whether the environment is a Markov decision process (else it is a bandit)."""
     return hasattr(environment, "horizon") and not hasattr(environment, "observe")
 
 
-def grid_of(target: Any) -> Any:
+def grid_of(target: object) -> Any:
     """Return how ``target`` was swept, or None."""
     return getattr(target, "_grid", None)
 
 
+def renamed_arguments(
+    record_at: int | Sequence[int] | None,
+    recorders: tuple[records.Recorder, ...],
+    old_records: int | Sequence[int] | None,
+    old_record: tuple[records.Recorder, ...] | None,
+) -> tuple[int | Sequence[int] | None, tuple[records.Recorder, ...]]:
+    """Return ``record_at`` and ``recorders`` from either of their names; the old ones warn."""
+    for old, new, given in (("records", "record_at", old_records), ("record", "recorders", old_record)):
+        if given is not None:
+            warnings.warn(f"{old}= is now called {new}=, and will be removed", FutureWarning, stacklevel=3)
+    return record_at if old_records is None else old_records, recorders if old_record is None else old_record
+
+
 def check_call(
-    algorithm: Any,
-    environment: Any,
-    key: Any,
-    num_rounds: Any,
-    num_episodes: Any,
-    recorders: Any,
+    algorithm: Algorithm | EpisodicAlgorithm,
+    environment: Environment | EpisodicEnvironment,
+    key: jax.Array,
+    num_rounds: int | None,
+    num_episodes: int | None,
+    recorders: tuple[records.Recorder, ...],
     sweeps: bool = False,
 ) -> int:
     """Refuse what cannot be played; returns how many rounds or episodes to play.
@@ -186,7 +208,7 @@ def check_call(
     if not isinstance(recorders, tuple | list) or not all(
         hasattr(r, name) for r in recorders for name in ("name", "init", "update", "read")
     ):
-        raise ValueError(f"record must be a tuple of recorders from jaxvar.record, got {recorders!r}")
+        raise ValueError(f"recorders must be a tuple of recorders from jaxvar.record, got {recorders!r}")
     episodic = is_episodic(environment)
     kind, method = ("episodic", "plan") if episodic else ("bandit", "select")
     if not hasattr(algorithm, method):
@@ -204,7 +226,7 @@ def check_call(
     return num
 
 
-def violated_assumptions(algorithm: Any, environment: Any, num: int) -> list[str]:
+def violated_assumptions(algorithm: object, environment: object, num: int) -> list[str]:
     """Return a sentence for each assumption of the algorithm that the environment or the run is known to violate."""
     who, found = type(algorithm).__name__, []
     kind = "num_episodes" if is_episodic(environment) else "num_rounds"
@@ -221,7 +243,7 @@ def violated_assumptions(algorithm: Any, environment: Any, num: int) -> list[str
     return found
 
 
-def _extreme(target: Any, name: str, of: Any) -> float | None:
+def _extreme(target: object, name: str, of: Callable[[np.ndarray[Any, Any]], float]) -> float | None:
     """The least or largest value of a number that ``target`` has, over its settings; None where nobody knows."""
     fields = getattr(target, "__dict__", {})  # a parameter that follows a rule is None there
     value = fields[name] if name in fields else getattr(target, name, None)

@@ -34,6 +34,7 @@ import numpy as np
 
 T = TypeVar("T")
 P = ParamSpec("P")
+Array = np.ndarray[tuple[int, ...], np.dtype[Any]]  # of NumPy, of any shape and type
 
 
 @dataclasses.dataclass(frozen=True)

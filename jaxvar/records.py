@@ -62,7 +62,7 @@ class Recorder(Protocol):
         """Return the memory before the first round."""
         ...
 
-    def update(self, memory: Any, event: Event, algorithm: Any, instance: Any) -> Any:
+    def update(self, memory: Any, event: Any, algorithm: Any, instance: Any) -> Any:
         """Return the memory after a round."""
         ...
 
@@ -270,15 +270,20 @@ def log_spaced(num_rounds: int, num: int) -> np.ndarray[Any, Any]:
     return np.unique(np.round(np.geomspace(1, num_rounds, num)).astype(np.int32))
 
 
-def record_rounds(records: int | Sequence[int] | np.ndarray[Any, Any] | None, num_rounds: int) -> np.ndarray[Any, Any]:
-    """Return the rounds to record: a number of evenly spaced ones, or those given (increasing in 1..num_rounds)."""
+def record_rounds(
+    records: int | Sequence[int] | parameters.Array | None, num_rounds: int, name: str = "record_at"
+) -> parameters.Array:
+    """Return the rounds to record: a number of evenly spaced ones, or those given (increasing in 1..num_rounds).
+
+    Errors call the argument ``name``.
+    """
     if records is None:
         records = min(num_rounds, 100)
     if np.ndim(records) == 0:
-        return linear_spaced(num_rounds, parameters.check_count("records", records, high=num_rounds))
+        return linear_spaced(num_rounds, parameters.check_count(name, records, high=num_rounds))
     rounds = np.asarray(records)
     if rounds.ndim != 1 or rounds.size == 0 or rounds.dtype.kind not in "iu":
-        raise ValueError(f"records must be a number of rounds or a list of round numbers, got {records!r}")
+        raise ValueError(f"{name} must be a number of rounds or a list of round numbers, got {records!r}")
     if rounds[0] < 1 or rounds[-1] > num_rounds or np.any(np.diff(rounds) <= 0):
-        raise ValueError(f"records must increase strictly within 1..{num_rounds}, got {records!r}")
+        raise ValueError(f"{name} must increase strictly within 1..{num_rounds}, got {records!r}")
     return rounds.astype(np.int32)

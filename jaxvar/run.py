@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from chex import ArrayTree
 
 from jaxvar import engine, game, parameters, random, status
 from jaxvar import records as recording
-from jaxvar.environments.interface import MdpInstance
-from jaxvar.game import DEFAULT_RECORDERS, check_call
+from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
+from jaxvar.environments.interface import Environment, EpisodicEnvironment, MdpInstance
+from jaxvar.game import DEFAULT_RECORDERS, check_call, renamed_arguments
 from jaxvar.lowering import batch_last
+from jaxvar.records import Recorder
 from jaxvar.simulate import SimulationError
 
 
@@ -52,8 +55,8 @@ class Trace(NamedTuple):
     reward: jax.Array  # [K]
     noise_var: jax.Array  # [K]   of the pulled arm
     regret: jax.Array  # [K]   cumulative
-    state: Any  # [K, ...]   the algorithm's, after each round
-    instance: Any
+    state: ArrayTree  # [K, ...]   the algorithm's, after each round
+    instance: ArrayTree
     status: jax.Array  # []
     status_round: jax.Array  # []
 
@@ -74,7 +77,7 @@ class EpisodeTrace(NamedTuple):
     value: jax.Array | None  # [K, H + 1, S]   the plan's, where it has values
     regret: jax.Array  # [K]   cumulative
     variance: jax.Array  # [K]   of V* along the episode's path: the terms of Var*_K
-    learner: Any  # [K, ...]   the algorithm's state, after each episode
+    learner: ArrayTree  # [K, ...]   the algorithm's state, after each episode
     instance: MdpInstance
     status: jax.Array  # []
     status_round: jax.Array  # []
@@ -85,15 +88,17 @@ class EpisodeTrace(NamedTuple):
 
 
 def run(
-    algorithm: Any,
-    environment: Any,
+    algorithm: Algorithm | EpisodicAlgorithm,
+    environment: Environment | EpisodicEnvironment,
     key: jax.Array,
     *,
     num_rounds: int | None = None,
     num_episodes: int | None = None,
-    seed: Any = 0,
+    seed: int | jax.Array = 0,
+    record_at: int | Sequence[int] | None = None,
+    recorders: tuple[Recorder, ...] = DEFAULT_RECORDERS,
     records: int | Sequence[int] | None = None,
-    record: tuple[Any, ...] = DEFAULT_RECORDERS,
+    record: tuple[Recorder, ...] | None = None,
 ) -> RunResult:
     """Play one seed; safe inside a caller's ``jit``, ``vmap`` and ``scan``.
 
@@ -107,64 +112,48 @@ def run(
       num_rounds: rounds to play (static), where the environment is a bandit.
       num_episodes: episodes to play (static), where it is episodic.
       seed: number of the seed, as in ``simulate``.
-      records: how many evenly spaced rounds (or episodes) to record, or which; 100 if not given.
-      record: recorders, from :mod:`jaxvar.record`.
+      record_at: how many evenly spaced rounds (or episodes) to record, or which; 100 if not given.
+      recorders: what to record, from :mod:`jaxvar.record`.
+      records: the old name of ``record_at``; to be removed.
+      record: the old name of ``recorders``; to be removed.
 
     Returns:
       The readings at the recorded rounds, and the status.
     """
-    num = check_call(algorithm, environment, key, num_rounds, num_episodes, record)
-    when = recording.record_rounds(records, num)
-    rules = engine.game_of(environment)
-
-    @batch_last
-    def play(algorithm: Any, environment: Any, key_data: jax.Array, seed: jax.Array) -> Any:
-        algorithm, environment = engine.unwrap(algorithm), engine.unwrap(environment)
-        fixed, carry = rules.begin(algorithm, environment, key_data, seed, record)
-
-        def step(carry: Any, round: jax.Array) -> Any:
-            return rules.step(algorithm, environment, record, fixed, carry, round)[0]
-
-        read = functools.partial(game.read, record)
-        carry, store = engine.play_rounds(step, read, carry, engine.empty_store(read, carry, when), when, num)
-        return {name: x[: len(when)] for name, x in store.items()}, carry.status, carry.status_round
-
+    record_at, recorders = renamed_arguments(record_at, recorders, records, record)
+    num = check_call(algorithm, environment, key, num_rounds, num_episodes, recorders)
+    when = recording.record_rounds(record_at, num)
     while True:
-        given = (engine.as_pytree(algorithm), engine.as_pytree(environment), random.key_words(key), _seed(seed))
-        result = RunResult(jnp.asarray(when), *play(*given))
+        play = _player(num, type(algorithm), type(environment))
+        parts = [engine.as_pytree(part) for part in (algorithm, environment, *recorders)]
+        result = RunResult(jnp.asarray(when), *play(parts, when, random.key_words(key), _seed(seed)))
         if parameters.is_traced(result.status) or not engine.needs_capacity(result.status, algorithm):
             return result
-        algorithm = algorithm.grow()
+        algorithm = engine.grown(algorithm)
 
 
 def trace(
-    algorithm: Any,
-    environment: Any,
+    algorithm: Algorithm | EpisodicAlgorithm,
+    environment: Environment | EpisodicEnvironment,
     key: jax.Array,
     *,
     num_rounds: int | None = None,
     num_episodes: int | None = None,
-    seed: Any = 0,
+    seed: int | jax.Array = 0,
 ) -> Any:
     """Play one seed and keep everything, as arrays over rounds or episodes: memory grows with them.
 
     Capacity grows as in :func:`run`. Returns a :class:`Trace` of a bandit and an :class:`EpisodeTrace` of an episodic
     environment.
     """
-    recorders = (recording.regret(),)
-    num = check_call(algorithm, environment, key, num_rounds, num_episodes, recorders)
-    rules, key_data, seed = engine.game_of(environment), random.key_words(key), _seed(seed)
+    num = check_call(algorithm, environment, key, num_rounds, num_episodes, ())
     while True:
-        fixed, carry = rules.begin(algorithm, environment, key_data, seed, recorders)
-
-        def step(carry: Any, round: jax.Array, algorithm: Any = algorithm, fixed: Any = fixed) -> tuple[Any, Any]:
-            carry, seen = rules.step(algorithm, environment, recorders, fixed, carry, round)
-            return carry, (seen, carry.memories[0].total)
-
-        carry, (seen, regret) = jax.lax.scan(step, carry, jnp.arange(1, num + 1, dtype=jnp.int32))
+        play = _tracer(num, type(algorithm), type(environment))
+        parts = [engine.as_pytree(part) for part in (algorithm, environment)]
+        seen, regret, fixed, carry = play(parts, random.key_words(key), _seed(seed))
         if parameters.is_traced(carry.status) or not engine.needs_capacity(carry.status, algorithm):
             break
-        algorithm = algorithm.grow()
+        algorithm = engine.grown(algorithm)
     ending = {"regret": regret, "instance": fixed.instance, "status": carry.status, "status_round": carry.status_round}
     if game.is_episodic(environment):
         event, plan, visits = seen
@@ -194,13 +183,59 @@ def trace(
     )
 
 
-def _seed(seed: Any) -> jax.Array:
+@functools.cache
+def _player(num: int, *kinds: type) -> Callable[..., tuple[dict[str, jax.Array], jax.Array, jax.Array]]:
+    """Return the compiled function that plays ``num`` rounds of one seed.
+
+    Programs of different classes are kept apart: JAX may take two registered dataclasses for one.
+    """
+
+    @jax.jit
+    @batch_last
+    def play(parts: ArrayTree, when: jax.Array, key_data: jax.Array, seed: jax.Array) -> ArrayTree:
+        algorithm, environment, *rest = (engine.unwrap(part) for part in parts)
+        rules, recorders = engine.game_of(environment), tuple(rest)
+        fixed, carry = rules.begin(algorithm, environment, key_data, seed, recorders)
+
+        def step(carry: game.Carry, round: jax.Array) -> game.Carry:
+            following: game.Carry = rules.step(algorithm, environment, recorders, fixed, carry, round)[0]
+            return following
+
+        read = functools.partial(game.read, recorders)
+        carry, store = engine.play_rounds(step, read, carry, engine.empty_store(read, carry, when), when, num)
+        return {name: x[: when.shape[0]] for name, x in store.items()}, carry.status, carry.status_round
+
+    return play
+
+
+@functools.cache
+def _tracer(num: int, *kinds: type) -> Callable[..., tuple[ArrayTree, jax.Array, game.SeedConstants, game.Carry]]:
+    """Return the compiled function that plays ``num`` rounds of one seed and keeps all that happened in them."""
+    recorders = (recording.regret(),)
+
+    @jax.jit
+    def play(parts: ArrayTree, key_data: jax.Array, seed: jax.Array) -> ArrayTree:
+        algorithm, environment = (engine.unwrap(part) for part in parts)
+        rules = engine.game_of(environment)
+        fixed, carry = rules.begin(algorithm, environment, key_data, seed, recorders)
+
+        def step(carry: game.Carry, round: jax.Array) -> tuple[game.Carry, ArrayTree]:
+            carry, seen = rules.step(algorithm, environment, recorders, fixed, carry, round)
+            return carry, (seen, carry.memories[0].total)
+
+        carry, (seen, regret) = jax.lax.scan(step, carry, jnp.arange(1, num + 1, dtype=jnp.int32))
+        return seen, regret, fixed, carry
+
+    return play
+
+
+def _seed(seed: int | jax.Array) -> jax.Array:
     if not parameters.is_traced(seed) and not (isinstance(seed, jax.Array | np.ndarray) and seed.dtype.kind in "iu"):
         seed = parameters.check_count("seed", seed, low=0, high=2**31 - 1)
     return jnp.asarray(seed)
 
 
-def _raise_if_failed(bits: Any, rounds: Any) -> None:
+def _raise_if_failed(bits: jax.Array, rounds: jax.Array) -> None:
     failed = np.argwhere(np.asarray(bits) != 0)
     if len(failed) == 0:
         return

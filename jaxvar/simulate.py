@@ -11,21 +11,25 @@ import dataclasses
 import itertools
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from chex import ArrayTree
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.typing import ArrayLike
 
 from jaxvar import engine, parameters, random
-from jaxvar.game import DEFAULT_RECORDERS, check_call, grid_of
-from jaxvar.records import record_rounds
+from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
+from jaxvar.environments.interface import Environment, EpisodicEnvironment
+from jaxvar.game import DEFAULT_RECORDERS, check_call, grid_of, renamed_arguments
+from jaxvar.parameters import Array
+from jaxvar.records import Recorder, record_rounds
 from jaxvar.status import describe
 
 T = TypeVar("T")
-Array = np.ndarray[Any, Any]
 
 
 class SimulationError(RuntimeError):
@@ -41,7 +45,7 @@ class SimulationResult:
     status: Array  # [..., seeds]   int32, 0 where all went well
     status_round: Array  # [..., seeds]   int32, the first round with a status
     seeds: Array  # [seeds]   their numbers
-    points: tuple[tuple[Mapping[str, Any], ...], ...]  # one tuple of settings per leading axis
+    points: tuple[tuple[Mapping[str, object], ...], ...]  # one tuple of settings per leading axis
     chunk: int  # seeds per call of the compiled program
     capacity: int | None  # layers stored in the end
 
@@ -81,13 +85,13 @@ class SimulationResult:
 class Grid:
     """How a swept object was made."""
 
-    base: Any  # the object that was swept
-    values: Mapping[int, np.ndarray[Any, Any]]  # leaf number -> [points, ...]
-    points: tuple[Mapping[str, Any], ...]  # the values of each point, by name
+    base: object  # the object that was swept
+    values: Mapping[int, Array]  # leaf number -> [points, ...]
+    points: tuple[Mapping[str, object], ...]  # the values of each point, by name
 
 
-def sweep(target: T, **values: Any) -> T:
-    """All combinations of some leaves' values.
+def sweep(target: T, **values: ArrayLike | Sequence[object]) -> T:
+    """Return ``target`` with all combinations of some leaves' values.
 
     Args:
       target: an algorithm or environment.
@@ -120,12 +124,12 @@ def sweep(target: T, **values: Any) -> T:
     return result
 
 
-def _leaf_numbers(target: Any) -> dict[str, int]:
+def _leaf_numbers(target: object) -> dict[str, int]:
     paths = jax.tree_util.tree_flatten_with_path(target)[0]
     return {"__".join(_step(p) for p in path): i for i, (path, _) in enumerate(paths)}
 
 
-def _step(entry: Any) -> str:
+def _step(entry: object) -> str:
     return str(getattr(entry, "name", getattr(entry, "key", getattr(entry, "idx", entry))))
 
 
@@ -147,7 +151,7 @@ def _find(name: str, where: dict[str, int]) -> int:
     return where[(exact or matches)[0]]
 
 
-def _values(name: str, values: Any, current: Any, declared: Any) -> list[np.ndarray[Any, Any]]:
+def _values(name: str, values: Any, current: ArrayLike, declared: parameters.Parameter | None) -> list[Array]:
     shape, dtype = np.shape(current), np.asarray(current).dtype
     if parameters.rank(name, values) != len(shape) + 1 or np.shape(values)[1:] != shape or len(values) == 0:
         raise ValueError(f"{name} must be a non-empty list of values of shape {list(shape)}, got {values!r}")
@@ -162,19 +166,21 @@ def _values(name: str, values: Any, current: Any, declared: Any) -> list[np.ndar
 
 
 def simulate(
-    algorithm: Any,
-    environment: Any,
+    algorithm: Algorithm | EpisodicAlgorithm,
+    environment: Environment | EpisodicEnvironment,
     *,
     key: jax.Array,
     num_seeds: int,
     num_rounds: int | None = None,
     num_episodes: int | None = None,
     first_seed: int = 0,
-    records: int | Sequence[int] | None = None,
-    record: tuple[Any, ...] = DEFAULT_RECORDERS,
+    record_at: int | Sequence[int] | None = None,
+    recorders: tuple[Recorder, ...] = DEFAULT_RECORDERS,
     chunk: int | None = None,
     devices: Sequence[jax.Device] | None = None,
     progress: bool = False,
+    records: int | Sequence[int] | None = None,
+    record: tuple[Recorder, ...] | None = None,
 ) -> SimulationResult:
     """Play ``num_seeds`` seeds of every setting.
 
@@ -186,24 +192,27 @@ def simulate(
       num_rounds: rounds per seed, where the environment is a bandit.
       num_episodes: episodes per seed, where it is episodic.
       first_seed: number of the first seed.
-      records: how many evenly spaced rounds (or episodes) to record, or which; 100 if not given.
-      record: recorders, from :mod:`jaxvar.record`.
+      record_at: how many evenly spaced rounds (or episodes) to record, or which; 100 if not given.
+      recorders: what to record, from :mod:`jaxvar.record`.
       chunk: runs per call of the compiled program, a whole number of blocks per device; chosen if not given. Results
         agree for any chunk; to the last bit for equal chunks.
       devices: devices to use; all of the default backend if not given. Under ``jax.distributed`` these are the devices
         of all processes: every process then makes the same call and gets all results. With ``jax.local_devices()`` a
         process simulates by itself.
       progress: show a progress bar.
+      records: the old name of ``record_at``; to be removed.
+      record: the old name of ``recorders``; to be removed.
 
     Returns:
       NumPy arrays with axes [algorithm settings, environment settings, seeds, records], the first two only where swept.
     """
+    record_at, recorders = renamed_arguments(record_at, recorders, records, record)
     num_seeds = parameters.check_count("num_seeds", num_seeds)
     first_seed = parameters.check_count("first_seed", first_seed, low=0, high=2**31 - 1 - num_seeds)
     base_algorithm, algorithm_values, algorithm_points = _unpack(algorithm)
     base_environment, environment_values, environment_points = _unpack(environment)
-    num = check_call(algorithm, environment, key, num_rounds, num_episodes, record, sweeps=True)
-    rounds = record_rounds(records, num)
+    num = check_call(algorithm, environment, key, num_rounds, num_episodes, recorders, sweeps=True)
+    rounds = record_rounds(record_at, num)
     devices = list(jax.devices() if devices is None else devices)
     if not devices:
         raise ValueError("devices must name at least one device, got none")
@@ -221,7 +230,7 @@ def simulate(
         environment=base_environment,
         key_data=key_data,
         rounds=rounds,
-        recorders=tuple(record),
+        recorders=tuple(recorders),
         chunk=chunk,
         mesh=mesh,
         block=engine.block_shape(chunk, mesh),
@@ -271,7 +280,7 @@ def join_chunks(parts: list[Array]) -> Array:
     return np.concatenate(padded)
 
 
-def _check_same_everywhere(numbers: Any, mesh: Mesh) -> None:
+def _check_same_everywhere(numbers: ArrayTree, mesh: Mesh) -> None:
     """Refuse to mix the runs of processes that were asked for different things."""
     leaves = [np.asarray(x) for x in jax.tree.leaves(numbers) if isinstance(x, int | np.ndarray | jax.Array)]
     digest = np.array([zlib.crc32(b"".join(x.tobytes() for x in leaves))], np.uint32)
@@ -284,13 +293,13 @@ def _check_same_everywhere(numbers: Any, mesh: Mesh) -> None:
         )
 
 
-def _unpack(target: Any) -> tuple[Any, dict[int, Any], tuple[Any, ...]]:
+def _unpack(target: Any) -> tuple[Any, dict[int, Array], tuple[Mapping[str, object], ...]]:
     grid = grid_of(target)
     return (target, {}, ()) if grid is None else (grid.base, dict(grid.values), grid.points)
 
 
 @contextlib.contextmanager
-def _progress_bar(show: bool, total: int, unit: str) -> Iterator[Any]:
+def _progress_bar(show: bool, total: int, unit: str) -> Iterator[Callable[[int], object]]:
     if not show:
         yield lambda num: None
         return

@@ -62,7 +62,7 @@ def main(path, devices, chunk):
                 environment,
                 key=jax.random.key(5),
                 num_seeds=40,
-                records=8,
+                record_at=8,
                 chunk=int(chunk) or None,
                 **length,
             )

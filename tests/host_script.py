@@ -26,7 +26,7 @@ def main(path, process, num_processes, port):
         "save": (jv.save(2, 80, constants=jv.constants.practical(), capacity=1), fixed),
         "oful": (jv.sweep(jv.oful(2), beta_scale=[0.1, 1.0]), fresh),
     }
-    options = {"num_rounds": 80, "num_seeds": 40, "records": 8, "chunk": 32}
+    options = {"num_rounds": 80, "num_seeds": 40, "record_at": 8, "chunk": 32}
     out = {"devices": jax.device_count(), "local_devices": jax.local_device_count()}
     for name, (algorithm, environment) in games.items():
         with watched() as watch:

@@ -202,7 +202,9 @@ def test_ratios_of_save_agree_with_numpy() -> None:
     made = bandit.statements(tuple(layers.judged("bandit")), delta, True)
     recorder = bandit.BanditAudit(radii=layers.judged("bandit"), num=len(made))
     record = (recorder, jv.record.regret(), jv.record.variance())  # as in the audit, whose program this then is
-    played = jv.simulate(algorithm, environment, key=KEY, num_seeds=SEEDS, num_rounds=rounds, records=1, record=record)
+    played = jv.simulate(
+        algorithm, environment, key=KEY, num_seeds=SEEDS, num_rounds=rounds, record_at=1, recorders=record
+    )
     ratio = dict(zip((s.key for s in made), played.records["audit"][4, -1, :, 0], strict=True))
     trace = trace_of(algorithm, environment, KEY, num_rounds=rounds, seed=4)
     theta = np.asarray(trace.instance.theta_star)
@@ -284,7 +286,7 @@ def test_sums_of_episodes_agree_with_numpy() -> None:
     recorder = mixture.EpisodeAudit(radii=layers.judged("episodes"), num=len(made), orders=orders)
     record = (recorder, jv.record.regret(), jv.record.variance(), jv.record.value_variance())
     shared: dict[str, Any] = {"key": KEY, "num_episodes": EPISODES}
-    played = jv.simulate(algorithm, mdp(), num_seeds=SEEDS, records=1, record=record, **shared)
+    played = jv.simulate(algorithm, mdp(), num_seeds=SEEDS, record_at=1, recorders=record, **shared)
     ratio = dict(zip((s.key for s in made), played.records["audit"][1, -1, :, 0], strict=True))
     trace = trace_of(algorithm, mdp(), seed=1, **shared)
     instance = jax.tree.map(np.asarray, trace.instance)

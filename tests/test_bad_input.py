@@ -254,11 +254,11 @@ BAD_CALLS = {
     "num_rounds": [0, -1, 1.5, NAN, "10", None, True],
     "num_seeds": [0, -1, 1.5, NAN, "10", None, True],
     "first_seed": [-1, 1.5, "0", None, 2**31 - 1, 2**40],
-    "records": BAD_RECORDS,
+    "record_at": BAD_RECORDS,
     "chunk": [0, -8, 1.5, "8", True],
     "devices": [[]],
     "key": [0, None, "0"],
-    "record": [jv.record.regret(), ("regret",)],
+    "recorders": [jv.record.regret(), ("regret",)],
 }
 
 
@@ -283,7 +283,7 @@ def test_run_refuses_records():
     """A round that is never reached would leave its slot at zero."""
     for value in BAD_RECORDS:
         with pytest.raises(ValueError, match="records"):
-            jv.run(ALGORITHM, ENVIRONMENT, KEY, num_rounds=10, records=value)
+            jv.run(ALGORITHM, ENVIRONMENT, KEY, num_rounds=10, record_at=value)
 
 
 SHORT = {

@@ -21,7 +21,7 @@ def test_rival_has_the_same_mean_regret(name, fresh):
     """
     options = Bench(dim=SIZE["dim"], arms=SIZE["num_arms"], rounds=SIZE["num_rounds"], seeds=512)
     algorithm, environment = bandit_game(options, name, fresh)
-    out = jv.simulate(algorithm, environment, key=jax.random.key(1), num_rounds=400, num_seeds=512, records=1)
+    out = jv.simulate(algorithm, environment, key=jax.random.key(1), num_rounds=400, num_seeds=512, record_at=1)
     ours = out.regret[:, -1]
     theirs = getattr(numpy_vector, name)(**SIZE, num_seeds=256, fresh=fresh, seed=1)
     error = np.sqrt(ours.var() / len(ours) + theirs.var() / len(theirs))
@@ -40,7 +40,7 @@ def assert_same_mean_regret(options, rival, num_seeds, rival_seeds):
     algorithm, environment = episodic_game(options)
     instance = jax.tree.map(np.asarray, environment.init(jax.random.key(0)))
     length = {"num_episodes": options.episodes}
-    out = jv.simulate(algorithm, environment, key=jax.random.key(1), num_seeds=num_seeds, records=1, **length)
+    out = jv.simulate(algorithm, environment, key=jax.random.key(1), num_seeds=num_seeds, record_at=1, **length)
     ours = out.regret[:, -1]
     size = {"horizon": options.horizon, "norm_bound": float(algorithm.norm_bound), "delta": 0.01, **length}
     model = (instance.phi, instance.reward, instance.theta_star)

@@ -109,7 +109,7 @@ def test_layers_fill_as_predicted_where_arms_are_orthogonal():
     algo = jv.save(2, 20_000)
     environment = jv.linear_bandit(arms=np.eye(2), noise=jv.noise.two_point(1.0))
     key, record = jax.random.key(0), (jv.record.layer_rounds(),)
-    out = jv.simulate(algo, environment, key=key, num_rounds=20_000, num_seeds=2, records=1, record=record)
+    out = jv.simulate(algo, environment, key=key, num_rounds=20_000, num_seeds=2, record_at=1, recorders=record)
     rounds = np.asarray(out.layer_rounds)[0, -1]
     for number in range(1, 5):
         assert abs(rounds[number] - layer(number, jv.constants.paper(), 2, 20_000, **FACTS).rounds) <= 2

@@ -40,7 +40,7 @@ def game(name):
 
 def simulate(name, **options):
     record = (jv.record.regret(), jv.record.variance(), Losses())
-    common = {"key": KEY, "num_rounds": K, "num_seeds": SEEDS, "records": 6, "record": record}
+    common = {"key": KEY, "num_rounds": K, "num_seeds": SEEDS, "record_at": 6, "recorders": record}
     return jv.simulate(*game(name), **{**common, **options})
 
 

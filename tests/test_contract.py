@@ -126,9 +126,9 @@ def test_users_classes_keep_the_contract():
 def test_users_classes_run_everywhere(fixed):
     """run, trace, simulate and sweep of a user's own classes agree with each other."""
     algorithm, environment = EpsilonGreedy(), Drifting(fixed_arms=fixed)
-    run = jv.run(algorithm, environment, KEY, num_rounds=30, seed=1, records=[10, 30])
+    run = jv.run(algorithm, environment, KEY, num_rounds=30, seed=1, record_at=[10, 30])
     trace = jv.trace(algorithm, environment, KEY, num_rounds=30, seed=1)
-    setting = {"key": KEY, "num_rounds": 30, "num_seeds": 3, "records": [10, 30]}
+    setting = {"key": KEY, "num_rounds": 30, "num_seeds": 3, "record_at": [10, 30]}
     result = jv.simulate(algorithm, environment, **setting)
     result.raise_if_failed()
     np.testing.assert_allclose(run.regret, trace.regret[jnp.array([9, 29])], rtol=1e-9)
@@ -143,7 +143,7 @@ def test_users_classes_run_everywhere(fixed):
 @pytest.mark.slow
 def test_users_algorithm_meets_ours():
     """A user's algorithm in our environment, and ours in a user's."""
-    setting = {"key": KEY, "num_rounds": 20, "num_seeds": 2, "records": 2}
+    setting = {"key": KEY, "num_rounds": 20, "num_seeds": 2, "record_at": 2}
     jv.simulate(EpsilonGreedy(), jv.linear_bandit(2, 3, noise=jv.noise.two_point(0.1)), **setting).raise_if_failed()
     jv.simulate(jv.oful(2), Drifting(fixed_arms=True), **setting).raise_if_failed()
     jv.simulate(jv.oful(2), Drifting(), **setting).raise_if_failed()
@@ -152,7 +152,7 @@ def test_users_algorithm_meets_ours():
 @pytest.mark.parametrize("index_type", [jnp.int64, jnp.uint32])
 def test_any_integer_is_an_action(index_type):
     """What jnp.argmax returns depends on the session; the contract asks for an integer only, so any must run."""
-    jv.run(EpsilonGreedy(index_type=index_type), Drifting(), KEY, num_rounds=3, records=1)
+    jv.run(EpsilonGreedy(index_type=index_type), Drifting(), KEY, num_rounds=3, record_at=1)
 
 
 # Each class below breaks one rule.

@@ -57,7 +57,7 @@ def worlds(dim):
 
 
 def assert_plays(name, dim, world):
-    out = jv.simulate(build(name, dim), worlds(dim)[world], key=KEY, num_rounds=3, num_seeds=2, records=3)
+    out = jv.simulate(build(name, dim), worlds(dim)[world], key=KEY, num_rounds=3, num_seeds=2, record_at=3)
     assert not out.status.any(), (world, out.status)
     assert np.all(np.isfinite(out.regret)) and np.all(out.regret >= 0), world
 
@@ -198,13 +198,13 @@ def test_run_and_trace_store_more_layers_by_themselves(name):
     algorithm, environment = build(name, 2, capacity=1), short_arms()
     with pytest.raises(jv.SimulationError, match="capacity"):
         jax.jit(lambda a, e: jv.run(a, e, KEY, num_rounds=30))(algorithm, environment).raise_if_failed()
-    run = jv.run(algorithm, environment, KEY, num_rounds=30, records=5)
+    run = jv.run(algorithm, environment, KEY, num_rounds=30, record_at=5)
     trace = jv.trace(algorithm, environment, KEY, num_rounds=30)
     assert int(run.status) == int(run.status_round) == int(trace.status) == 0
     run.raise_if_failed()
     trace.raise_if_failed()
     assert np.max(trace.layer) > 1
-    many = jv.simulate(algorithm, environment, key=KEY, num_rounds=30, num_seeds=1, records=5)
+    many = jv.simulate(algorithm, environment, key=KEY, num_rounds=30, num_seeds=1, record_at=5)
     np.testing.assert_allclose(run.regret, many.regret[0], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(np.asarray(trace.regret)[np.asarray(run.rounds) - 1], run.regret, rtol=1e-9, atol=1e-12)
 

@@ -14,7 +14,7 @@ def save(horizon=1000, capacity=4):
 
 def compiled(algorithm, num_rounds=1000, fresh=True):
     environment = jv.linear_bandit(2, 4, noise=jv.noise.two_point(0.1), fresh=fresh)
-    program = jax.jit(lambda a, e, k: jv.run(a, e, k, num_rounds=num_rounds, records=10))
+    program = jax.jit(lambda a, e, k: jv.run(a, e, k, num_rounds=num_rounds, record_at=10))
     return program.lower(algorithm, environment, KEY).compile()
 
 
@@ -73,7 +73,7 @@ def ave(horizon_of_theory=1000, capacity=3):
 
 def compiled_episodes(algorithm, num_episodes=100):
     environment = jv.mixture_mdp(3, 2, 2, 3, model_seed=0)
-    program = jax.jit(lambda a, e, k: jv.run(a, e, k, num_episodes=num_episodes, records=10))
+    program = jax.jit(lambda a, e, k: jv.run(a, e, k, num_episodes=num_episodes, record_at=10))
     return program.lower(algorithm, environment, KEY).compile()
 
 

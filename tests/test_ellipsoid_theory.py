@@ -206,13 +206,13 @@ def test_recorded_confidence_event_is_the_explicit_one(name: str, theta_bound: f
     environment = replay()
     algorithm = ELLIPSOIDS[name](beta_scale=0.0, lam=0.8, theta_bound=theta_bound)
     states = play(algorithm, environment).state
-    recorded = jax.jit(jv.run, static_argnames=("num_rounds", "records"))(
+    recorded = jax.jit(jv.run, static_argnames=("num_rounds", "record_at"))(
         algorithm,
         environment,
         KEY,
         num_rounds=NUM_ROUNDS,
-        records=tuple(range(1, NUM_ROUNDS + 1)),
-        record=(jv.record.confidence(),),
+        record_at=tuple(range(1, NUM_ROUNDS + 1)),
+        recorders=(jv.record.confidence(),),
     )
     error = states.regression.theta_hat - environment.theta_star
     distance2 = np.einsum("ki,kij,kj->k", error, np.linalg.inv(states.regression.sigma_inv), error)
@@ -251,8 +251,8 @@ def test_confidence_sets_cover(name: str, noise: str) -> None:
         key=jax.random.key(1),
         num_rounds=150,
         num_seeds=NUM_SEEDS,
-        records=1,
-        record=(jv.record.confidence(),),
+        record_at=1,
+        recorders=(jv.record.confidence(),),
     ).confidence[:, :, -1, 0]
     allowed = stats.binom.ppf(1 - 1e-6, NUM_SEEDS, DELTA)
     assert np.sum(~held[0]) <= allowed
@@ -287,8 +287,8 @@ def test_sup_lin_ucb_bounds_cover() -> None:
         key=jax.random.key(1),
         num_rounds=num_rounds,
         num_seeds=NUM_SEEDS,
-        records=1,
-        record=(ArmBounds(), jv.record.layer_rounds()),
+        record_at=1,
+        recorders=(ArmBounds(), jv.record.layer_rounds()),
     )
     result.raise_if_failed()
     assert result.capacity == num_levels  # no level above S was asked for
@@ -311,7 +311,7 @@ def test_sup_lin_ucb_asks_for_more_levels(fresh: bool) -> None:
             key=KEY,
             num_rounds=400,
             num_seeds=8,
-            record=(jv.record.regret(), jv.record.layer_rounds()),
+            recorders=(jv.record.regret(), jv.record.layer_rounds()),
         )
         for capacity in (2, 6)
     ]
@@ -342,7 +342,7 @@ def test_rivals_need_no_more_than_numbers() -> None:
     @jax.jit
     def regret(beta_scale: jax.Array) -> jax.Array:
         algorithm = jv.weighted_oful_plus(2, 50, beta_scale=beta_scale)
-        result = jv.run(algorithm, jv.linear_bandit(2, 3), KEY, num_rounds=5, records=1)
+        result = jv.run(algorithm, jv.linear_bandit(2, 3), KEY, num_rounds=5, record_at=1)
         return result.records["regret"][-1]
 
     assert np.isfinite(regret(jnp.asarray(0.1)))

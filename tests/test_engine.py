@@ -121,7 +121,7 @@ def test_the_same_numbers_as_simulate(algorithm, environment):
         environment,
         key=KEY,
         num_seeds=CHUNK,
-        records=ROUNDS,
+        record_at=ROUNDS,
         chunk=CHUNK,
         devices=jax.devices()[:1],
         **length,

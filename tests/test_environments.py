@@ -210,7 +210,7 @@ def test_uniform_play_has_twice_the_lower_bound():
 def test_simulated_uniform_play_has_twice_the_lower_bound():
     """The same through the simulator, over 300 seeds."""
     environment = jv.hypercube_bandit(3, 200)
-    result = jv.simulate(jv.uniform(), environment, key=KEY, num_rounds=200, num_seeds=300, records=1)
+    result = jv.simulate(jv.uniform(), environment, key=KEY, num_rounds=200, num_seeds=300, record_at=1)
     assert z_score(result.regret[:, -1], 2 * float(environment.lower_bound)) < Z
 
 
@@ -272,9 +272,9 @@ def test_the_same_seed_is_the_same_problem_everywhere(fresh):
     """Seed s of run, trace and simulate: one run, three views."""
     environment = jv.linear_bandit(2, 3, noise=jv.noise.uniform(0.2), fresh=fresh)
     algorithm, marks = jv.greedy(2), [1, 7, 20]
-    result = jv.simulate(algorithm, environment, key=KEY, num_rounds=20, num_seeds=3, first_seed=4, records=marks)
+    result = jv.simulate(algorithm, environment, key=KEY, num_rounds=20, num_seeds=3, first_seed=4, record_at=marks)
     np.testing.assert_array_equal(result.seeds, [4, 5, 6])
-    run_one = jax.jit(lambda s: jv.run(algorithm, environment, KEY, num_rounds=20, seed=s, records=marks))
+    run_one = jax.jit(lambda s: jv.run(algorithm, environment, KEY, num_rounds=20, seed=s, record_at=marks))
     trace_one = jax.jit(lambda s: jv.trace(algorithm, environment, KEY, num_rounds=20, seed=s))
     for i, seed in enumerate(result.seeds):
         run, trace = run_one(int(seed)), trace_one(int(seed))

@@ -62,7 +62,7 @@ def program(verb: Any, num_seeds: int, **options: Any) -> Any:
     return jax.jit(play).lower(world(), jnp.arange(num_seeds)).compile()
 
 
-run_program = functools.partial(program, jv.run, SEEDS, records=WHEN, record=RECORD)
+run_program = functools.partial(program, jv.run, SEEDS, record_at=WHEN, recorders=RECORD)
 trace_program = functools.partial(program, jv.trace, 4)
 
 
@@ -76,7 +76,7 @@ def traced(seed: int) -> Any:
 
 
 def simulate(algorithm: Any, environment: Any, **options: Any) -> Any:
-    shared = {"key": KEY, "num_episodes": K, "num_seeds": SEEDS, "records": WHEN, "record": RECORD, "chunk": 8}
+    shared = {"key": KEY, "num_episodes": K, "num_seeds": SEEDS, "record_at": WHEN, "recorders": RECORD, "chunk": 8}
     return jv.simulate(algorithm, environment, **{**shared, **options})
 
 
@@ -214,7 +214,7 @@ def test_a_sweep_of_an_algorithm() -> None:
 def test_a_sweep_of_an_environment(name: str, numbers: tuple[float, float]) -> None:
     """Fails if the problem of a setting is another than that of an environment made with its number, or is none."""
     factory = {"gap": (jv.horizon_free_mdp, 2, 3), "mix": (jv.graded_mdp, S, A, D, H)}[name]
-    make, options = functools.partial(*factory), {"num_seeds": 3, "record": game.DEFAULT_RECORDERS}
+    make, options = functools.partial(*factory), {"num_seeds": 3, "recorders": game.DEFAULT_RECORDERS}
     with watched() as watch:
         simulate(jv.uniform(), make(**{name: 0.1}), **options)  # the program without sweeps
         before = watch.num_compiled()
@@ -290,7 +290,7 @@ def test_algorithms_meet_the_same_problems() -> None:
 def test_an_algorithm_of_ones_own() -> None:
     """Fails if run, trace or simulate ask more of an algorithm than the interface does."""
     algorithm = Replay(jax.random.randint(KEY, (40, H, S), 0, A, jnp.int32))
-    options = {"num_episodes": 40, "records": 2, "record": (*game.DEFAULT_RECORDERS, jv.record.layer_rounds())}
+    options = {"num_episodes": 40, "record_at": 2, "recorders": (*game.DEFAULT_RECORDERS, jv.record.layer_rounds())}
     shown, alone = play(algorithm, 1), jax.jit(lambda a: jv.run(a, Drawn(), KEY, seed=1, **options))(algorithm)
     together = simulate(algorithm, Drawn(), num_seeds=2, **options)
     together.raise_if_failed()

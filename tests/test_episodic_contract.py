@@ -109,9 +109,9 @@ def test_users_classes_keep_the_contract_and_run_everywhere():
     algorithm, environment = CountBased(), Coin()
     testing.check_episodic_algorithm(algorithm, model=model())
     testing.check_episodic_environment(environment)
-    run = jv.run(algorithm, environment, KEY, num_episodes=20, seed=1, records=[5, 20])
+    run = jv.run(algorithm, environment, KEY, num_episodes=20, seed=1, record_at=[5, 20])
     trace = jv.trace(algorithm, environment, KEY, num_episodes=20, seed=1)
-    setting = {"key": KEY, "num_episodes": 20, "num_seeds": 3, "records": [5, 20]}
+    setting = {"key": KEY, "num_episodes": 20, "num_seeds": 3, "record_at": [5, 20]}
     result = jv.simulate(algorithm, environment, **setting)
     result.raise_if_failed()
     np.testing.assert_allclose(run.regret, trace.regret[jnp.array([4, 19])], rtol=1e-9)

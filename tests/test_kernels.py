@@ -303,7 +303,7 @@ def test_it_is_the_program_that_simulate_runs(monkeypatch):
         return play(program, ids, num_rounds)
 
     monkeypatch.setattr(engine.Program, "play", spy)
-    setting = {"num_rounds": 50, "num_seeds": 16, "chunk": 16, "records": 1, "devices": jax.devices()[:1]}
+    setting = {"num_rounds": 50, "num_seeds": 16, "chunk": 16, "record_at": 1, "devices": jax.devices()[:1]}
     jv.simulate(algorithm, environment, key=jax.random.key(3), **setting)
     assert len(calls) == 1
     assert str(ours.jaxpr) == str(calls[0].jaxpr)

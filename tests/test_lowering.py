@@ -437,7 +437,7 @@ def test_the_block_is_last_in_a_whole_game():
             environment = jv.linear_bandit(3, 4, noise=jv.noise.two_point(0.1), fresh=fresh)
 
             def play(seed, algorithm=algorithm, environment=environment):
-                return jv.run(algorithm, environment, KEY, num_rounds=9, seed=seed, records=2)
+                return jv.run(algorithm, environment, KEY, num_rounds=9, seed=seed, record_at=2)
 
             found = shapes_inside(jax.vmap(play), jnp.arange(53))
             inside = {s for s in found if 53 in s[:-1]}
@@ -578,7 +578,7 @@ def test_vmap_of_run_is_a_loop(name):
 
     @jax.jit
     def play(seed, key, delta):
-        return jv.run(make(delta), environment, key, num_rounds=40, seed=seed, records=4)
+        return jv.run(make(delta), environment, key, num_rounds=40, seed=seed, record_at=4)
 
     seeds, keys, deltas = jnp.arange(3), jax.random.split(KEY, 3), jnp.array([0.01, 0.2, 0.5])
     for axes, args in (((0, None, None), (seeds, KEY, 0.1)), ((None, 0, 0), (5, keys, deltas))):
@@ -632,7 +632,7 @@ def played(accelerator, algorithm, environment, **length):
     recorders = (jv.record.regret(), jv.record.layer_rounds(), jv.record.confidence())
     with form_for(accelerator):
         out = jv.simulate(
-            algorithm, environment, key=jax.random.key(3), num_seeds=8, records=5, record=recorders, **length
+            algorithm, environment, key=jax.random.key(3), num_seeds=8, record_at=5, recorders=recorders, **length
         )
     out.raise_if_failed()
     return out

@@ -138,7 +138,7 @@ def test_the_recorded_event_is_that_of_the_regressions(kind: str) -> None:
     record = (jv.record.confidence(), jv.record.layer_rounds())
 
     def play(seed: Any) -> Any:
-        return jv.run(algorithm, world, KEY, num_episodes=K, seed=seed, records=K, record=record).records
+        return jv.run(algorithm, world, KEY, num_episodes=K, seed=seed, record_at=K, recorders=record).records
 
     got = jax.jit(jax.vmap(play))(np.arange(40))
     ts = [played(kind)["tiny", seed] for seed in range(40)]
@@ -256,7 +256,7 @@ def test_numbers_can_be_mapped_over(name: str) -> None:
 
     def play(x: Any) -> Any:
         changed = jv.parameters.replace(made(name), value_bound=x)
-        return jv.run(changed, world, KEY, num_episodes=K, records=3).regret
+        return jv.run(changed, world, KEY, num_episodes=K, record_at=3).regret
 
     assert jax.eval_shape(jax.vmap(play), np.array([0.5, 1.0])).shape == (2, 3)
 

@@ -193,8 +193,8 @@ def bandit_runs(name: str) -> Any:
     factory, dim, options = BANDITS[name]
     algorithm = jv.sweep(factory(dim, 120, every=8, **{**NET, **options}), beta_scale=[1.0, 0.1, 0.0])
     environment = jv.sweep(jv.linear_bandit(dim, 6, noise=jv.noise.two_point(0.0), fresh=True), std=[0.0, 1.0])
-    setting = {"key": KEY, "num_rounds": 120, "num_seeds": NUM_SEEDS, "records": 1}
-    return jv.simulate(algorithm, environment, record=(jv.record.regret(), Kept()), **setting)
+    setting = {"key": KEY, "num_rounds": 120, "num_seeds": NUM_SEEDS, "record_at": 1}
+    return jv.simulate(algorithm, environment, recorders=(jv.record.regret(), Kept()), **setting)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_theta_star_stays_and_plans_are_optimistic(name: str) -> None:
     environment = jv.mixture_mdp(3, 2, dim, 4, concentration=0.5)
     base = factory(dim, 4, 40, norm_bound=environment.norm_bound, num_groups=3, **{**NET, **options})
     record = (jv.record.optimism(), Kept())
-    setting = {"key": KEY, "num_episodes": 40, "num_seeds": NUM_SEEDS, "records": 1, "record": record}
+    setting = {"key": KEY, "num_episodes": 40, "num_seeds": NUM_SEEDS, "record_at": 1, "recorders": record}
     far_too_small = 1e-5 if "paper" in name else 0.005
     result = jv.simulate(jv.sweep(base, beta_scale=[1.0, far_too_small]), environment, **setting)
     kept, optimistic = result.records["kept"][..., 0, 0] > 0, result.records["optimistic"][..., 0]
@@ -249,7 +249,7 @@ def test_zoom_reaches_fine_cells_in_episodes() -> None:
     """Fails if the box of an episodic run does not follow what is left of it: the first cells are far too wide."""
     environment = jv.graded_mdp(3, 2, 2, 4, mix=0.0)  # certain transitions: the allowance for cells is enough
     algorithm = jv.var_lin(2, 4, 40, norm_bound=np.sqrt(2), num_groups=3, beta_scale=0.0, **NET)
-    setting = {"key": KEY, "num_episodes": 40, "num_seeds": 32, "records": 1, "record": (Kept(),)}
+    setting = {"key": KEY, "num_episodes": 40, "num_seeds": 32, "record_at": 1, "recorders": (Kept(),)}
     result = jv.simulate(algorithm, environment, **setting)
     result.raise_if_failed()
     kept = result.records["kept"][:, 0]
@@ -265,7 +265,7 @@ def test_an_empty_set_is_reported_and_the_last_one_kept() -> None:
     algorithm = jv.voful(2, 100, noise_bound=0.1, beta_scale=0.02, every=8, **NET)
     environment = jv.linear_bandit(2, 6, noise=jv.noise.two_point(1.0), fresh=True)
     with pytest.warns(UserWarning, match=r"told noise_bound=0\.1 .* has noise_bound=1: its theorem does not hold"):
-        result = jv.simulate(algorithm, environment, key=KEY, num_rounds=60, num_seeds=8, records=1)
+        result = jv.simulate(algorithm, environment, key=KEY, num_rounds=60, num_seeds=8, record_at=1)
     assert np.all(result.status == jv.status.EMPTY) and np.all(result.status_round % 8 == 0)
     assert np.all(np.isfinite(result.regret))
     with pytest.raises(jv.SimulationError, match=r"8 of 8.*\n.*seed 0: round .*empty"):

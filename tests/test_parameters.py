@@ -136,7 +136,7 @@ def test_rules_follow_sweeps():
 def test_swept_rules_play_like_single_settings():
     """Not only the numbers: the runs too."""
     environment = jv.linear_bandit(2, 4, noise=jv.noise.two_point(0.2))
-    common = {"key": jax.random.key(1), "num_rounds": 30, "num_seeds": 3, "records": 3}
+    common = {"key": jax.random.key(1), "num_rounds": 30, "num_seeds": 3, "record_at": 3}
     out = jv.simulate(jv.sweep(jv.weighted_oful(2), theta_bound=[1.0, 3.0]), environment, **common)
     for i, bound in enumerate((1.0, 3.0)):
         alone = jv.simulate(jv.weighted_oful(2, theta_bound=bound), environment, **common)
@@ -308,5 +308,5 @@ def test_users_classes_get_programs_of_their_own():
     algorithms = [always(i % 2) for i in range(8)]
     assert jax.tree.structure(algorithms[0]) == jax.tree.structure(algorithms[1]), "JAX tells them apart by itself now"
     for i, algorithm in enumerate(algorithms):
-        out = jv.simulate(algorithm, environment, key=jax.random.key(0), num_rounds=3, num_seeds=1, records=1)
+        out = jv.simulate(algorithm, environment, key=jax.random.key(0), num_rounds=3, num_seeds=1, record_at=1)
         assert out.regret[0, -1] == pytest.approx(3.0 * (i % 2))

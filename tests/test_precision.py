@@ -36,10 +36,10 @@ def episodes():
 def test_float64_plays_as_if_alone(name):
     # The shadow watches: regret is that of the plain run, and only the shadow has rounding errors of float32.
     algorithm, environment, length = episodes() if name == "ucrl_ave" else bandit(name)
-    common = {"key": KEY, "num_seeds": 8, "chunk": 8, "records": 1, **length}
+    common = {"key": KEY, "num_seeds": 8, "chunk": 8, "record_at": 1, **length}
     alone = jv.simulate(algorithm, environment, **common)
     record = (jv.record.regret(), module.FinalStates())
-    pair = jv.simulate(shared_history(algorithm), environment, record=record, **common)
+    pair = jv.simulate(shared_history(algorithm), environment, recorders=record, **common)
     pair.raise_if_failed()
     np.testing.assert_allclose(pair.regret, alone.regret, rtol=1e-12)
     found = module.layer_errors(pair.states[:, -1], 2)

@@ -146,8 +146,8 @@ def held(algorithm: Any, recorder: Any, noise: Any, num_seeds: int, num_rounds: 
         key=jax.random.key(13),
         num_rounds=num_rounds,
         num_seeds=num_seeds,
-        records=1,
-        record=(recorder,),
+        record_at=1,
+        recorders=(recorder,),
     )
     result.raise_if_failed()
     return int(np.sum(np.all(result.records[recorder.name].reshape(num_seeds, -1), axis=1)))

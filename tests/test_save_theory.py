@@ -13,7 +13,7 @@ import jaxvar as jv
 from jaxvar.parameters import pytree
 
 trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
-run = functools.partial(jax.jit, static_argnames=("num_rounds", "records"))(jv.run)
+run = functools.partial(jax.jit, static_argnames=("num_rounds", "record_at"))(jv.run)
 
 
 def unit_arms(seed: int, *shape: int) -> np.ndarray:
@@ -90,8 +90,8 @@ def test_best_arm_survives_and_the_confidence_event_holds(constants: Any, num_ro
         key=jax.random.key(2),
         num_rounds=num_rounds,
         num_seeds=num_seeds,
-        records=1,
-        record=(jv.record.confidence(), Survivors()),
+        record_at=1,
+        recorders=(jv.record.confidence(), Survivors()),
     )
     result.raise_if_failed()
     best_survived, num_active = result.survivors[:, -1].T
@@ -119,7 +119,7 @@ def test_recorded_confidence_event_is_the_explicit_one() -> None:
     result = trace(algorithm, environment, key, num_rounds=num_rounds)
     every = tuple(range(1, num_rounds + 1))
     recorded = jv.run(
-        algorithm, environment, key, num_rounds=num_rounds, records=every, record=(jv.record.confidence(),)
+        algorithm, environment, key, num_rounds=num_rounds, record_at=every, recorders=(jv.record.confidence(),)
     )
     explicit = np.logical_and.accumulate(explicit_event(algorithm, result.state, theta), axis=0)
     assert not explicit[-1].all()
@@ -156,8 +156,8 @@ def test_too_small_a_capacity_is_reported_and_repaired(fresh: bool) -> None:
         jv.save(dim, num_rounds, constants=jv.constants.practical(0.01), capacity=capacity) for capacity in (2, 6)
     )
     key = jax.random.key(3)
-    assert int(run(few, environment, key, num_rounds=num_rounds, records=1).status) & jv.status.CAPACITY
-    assert int(run(enough, environment, key, num_rounds=num_rounds, records=1).status) == 0
+    assert int(run(few, environment, key, num_rounds=num_rounds, record_at=1).status) & jv.status.CAPACITY
+    assert int(run(enough, environment, key, num_rounds=num_rounds, record_at=1).status) == 0
     results = [
         jv.simulate(
             a,
@@ -165,7 +165,7 @@ def test_too_small_a_capacity_is_reported_and_repaired(fresh: bool) -> None:
             key=key,
             num_rounds=num_rounds,
             num_seeds=8,
-            record=(jv.record.regret(), jv.record.layer_rounds()),
+            recorders=(jv.record.regret(), jv.record.layer_rounds()),
         )
         for a in (few, enough)
     ]

@@ -56,13 +56,13 @@ RECORD = (jv.record.regret(), jv.record.variance(), ActionHash())
 
 
 def simulate(algorithm, environment, **kwargs):
-    options = {"key": KEY, "num_rounds": K, "num_seeds": 40, "records": 10, "record": RECORD}
+    options = {"key": KEY, "num_rounds": K, "num_seeds": 40, "record_at": 10, "recorders": RECORD}
     return jv.simulate(algorithm, environment, **{**options, **kwargs})
 
 
-@functools.partial(jax.jit, static_argnames=("num_rounds", "records"))
-def run(algorithm, environment, key, seed=0, num_rounds=K, records=10):
-    return jv.run(algorithm, environment, key, num_rounds=num_rounds, seed=seed, records=records, record=RECORD)
+@functools.partial(jax.jit, static_argnames=("num_rounds", "record_at"))
+def run(algorithm, environment, key, seed=0, num_rounds=K, record_at=10):
+    return jv.run(algorithm, environment, key, num_rounds=num_rounds, seed=seed, record_at=record_at, recorders=RECORD)
 
 
 def assert_same(got, expected):
@@ -241,7 +241,7 @@ def test_axes_appear_only_where_swept(side):
         algorithm = jv.sweep(algorithm, delta=DELTAS)
     else:
         environment = jv.sweep(environment, std=STDS)
-    result = simulate(algorithm, environment, num_seeds=4, record=(*RECORD, jv.record.confidence()))
+    result = simulate(algorithm, environment, num_seeds=4, recorders=(*RECORD, jv.record.confidence()))
     assert result.regret.shape == (2, 4, 10)
     assert result.confidence.shape == (2, 4, 10, 1)
     assert len(result.points) == 1
@@ -341,7 +341,7 @@ def test_inside_scan(name, fresh):
 def test_jit_changes_nothing():
     # Compiled by the caller or played eagerly, built inside the program or outside.
     def play(delta, std):
-        return jv.run(make("oful", delta=delta), world(False, std), KEY, num_rounds=30, records=5, record=RECORD)
+        return jv.run(make("oful", delta=delta), world(False, std), KEY, num_rounds=30, record_at=5, recorders=RECORD)
 
     assert_same(jax.jit(play)(0.1, 0.3).records, play(0.1, 0.3).records)
 
@@ -365,8 +365,8 @@ def test_spacing():
 @pytest.mark.parametrize("bad", [0, K + 1, 2.5, [], [0, 3], [3, 3], [5, 2], [1, K + 1], [1.5], [[1, 2]]])
 def test_bad_rounds_are_refused(bad):
     # Rounds that will not be played cannot be read.
-    with pytest.raises(ValueError, match="records"):
-        jv.run(make("oful"), world(False), KEY, num_rounds=K, records=bad)
+    with pytest.raises(ValueError, match="record_at"):
+        jv.run(make("oful"), world(False), KEY, num_rounds=K, record_at=bad)
 
 
 def confidence_by_hand(algorithm, trace, layers):
@@ -412,7 +412,7 @@ def test_readings_equal_the_trace(name, fresh):
     np.testing.assert_allclose(trace.regret, expected["regret"], atol=1e-9)
     assert not expected["confidence"][-1].all()  # the event fails somewhere, so that it is worth looking at
     rounds = jv.log_spaced(K, 9) if fresh else jv.linear_spaced(K, 7)
-    got = jax.jit(lambda a, e: jv.run(a, e, KEY, num_rounds=K, records=rounds, record=recorders))(
+    got = jax.jit(lambda a, e: jv.run(a, e, KEY, num_rounds=K, record_at=rounds, recorders=recorders))(
         algorithm, environment
     )
     np.testing.assert_array_equal(got.rounds, rounds)
@@ -426,9 +426,9 @@ def test_readings_equal_the_trace(name, fresh):
 def test_explicit_rounds(rounds):
     # Given rounds are read as given, whether or not the run goes on after the last of them.
     algorithm, environment = make("oful"), world(False)
-    every = run(algorithm, environment, KEY, records=K)
-    some = run(algorithm, environment, KEY, records=tuple(rounds))
-    simulated = simulate(algorithm, environment, num_seeds=1, records=rounds)
+    every = run(algorithm, environment, KEY, record_at=K)
+    some = run(algorithm, environment, KEY, record_at=tuple(rounds))
+    simulated = simulate(algorithm, environment, num_seeds=1, record_at=rounds)
     at = np.array(rounds) - 1
     assert_same(some.records, {n: x[at] for n, x in every.records.items()})
     assert_same({n: x[0] for n, x in simulated.records.items()}, {n: x[at] for n, x in every.records.items()})
@@ -437,7 +437,7 @@ def test_explicit_rounds(rounds):
 def test_memory_follows_the_records():
     # A run of a million rounds needs no more memory than one of a thousand.
     def temporary(num_rounds):
-        program = jax.jit(lambda a, e, k: jv.run(a, e, k, num_rounds=num_rounds, records=10))
+        program = jax.jit(lambda a, e, k: jv.run(a, e, k, num_rounds=num_rounds, record_at=10))
         return program.lower(make("oful"), world(False), KEY).compile().memory_analysis().temp_size_in_bytes
 
     assert temporary(10**6) == temporary(10**3)
@@ -452,7 +452,8 @@ jax.config.update("jax_enable_x64", True)
 jv.tune_cpu(1)
 def play(num_rounds):
     environment = jv.linear_bandit(2, 3, noise=jv.noise.two_point(0.1))
-    result = jv.simulate(jv.oful(2), environment, key=jax.random.key(0), num_rounds=num_rounds, num_seeds=1, records=10)
+    key = jax.random.key(0)
+    result = jv.simulate(jv.oful(2), environment, key=key, num_rounds=num_rounds, num_seeds=1, record_at=10)
     result.raise_if_failed()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 first = play(10**4)
@@ -474,7 +475,7 @@ key = jax.random.key(3)
 trace = jax.device_get(jax.jit(lambda: jv.trace(jv.uniform(), environment, key, num_rounds=n))())
 gap = trace.mean.max(1) - trace.mean[np.arange(n), trace.action]
 assert gap.dtype == np.float32
-result = jv.simulate(jv.uniform(), environment, key=key, num_rounds=n, num_seeds=1, records=1)
+result = jv.simulate(jv.uniform(), environment, key=key, num_rounds=n, num_seeds=1, record_at=1)
 assert result.regret.dtype == np.float32
 print(result.regret[0, -1], result.variance[0, -1], trace.regret[-1])
 print(gap.astype(float).sum(), trace.noise_var.astype(float).sum(), np.cumsum(gap)[-1])
@@ -492,7 +493,7 @@ def test_oful_stays_finite_in_float32(fresh):
 import jax, jaxvar as jv
 jv.tune_cpu(1)
 environment = jv.linear_bandit(2, 3, noise=jv.noise.two_point(0.1), fresh={fresh})
-result = jv.simulate(jv.oful(2), environment, key=jax.random.key(0), num_rounds=300_000, num_seeds=8, records=3)
+result = jv.simulate(jv.oful(2), environment, key=jax.random.key(0), num_rounds=300_000, num_seeds=8, record_at=3)
 result.raise_if_failed()
 """)
 
@@ -516,10 +517,10 @@ def test_recorder_of_ones_own():
     # A recorder is any object with a name and three methods, in a run and in a simulation.
     algorithm, environment = make("oful"), world(False)
     recorders = (jv.record.regret(), PlainRecorder())
-    one = jv.run(algorithm, environment, KEY, num_rounds=K, records=5, record=recorders)
+    one = jv.run(algorithm, environment, KEY, num_rounds=K, record_at=5, recorders=recorders)
     actions = np.asarray(jv.trace(algorithm, environment, KEY, num_rounds=K).action)
     np.testing.assert_array_equal(one.records["pulls_of_first"], np.cumsum(actions == 0)[np.asarray(one.rounds) - 1])
-    many = simulate(algorithm, environment, records=5, num_seeds=2, record=recorders)
+    many = simulate(algorithm, environment, record_at=5, num_seeds=2, recorders=recorders)
     np.testing.assert_array_equal(many.pulls_of_first[0], one.records["pulls_of_first"])
 
 
@@ -543,3 +544,21 @@ def test_failed_seeds_are_named():
     result = simulate(jv.sweep(make("oful"), delta=[0.1, 0.2]), broken, num_seeds=2, first_seed=5)
     with pytest.raises(jv.SimulationError, match=r"4 of 4 runs failed:\n  seed 5 at .*delta.*: round 1, "):
         result.raise_if_failed()
+
+
+def test_old_names_of_arguments_warn_and_work():
+    """``records`` and ``record`` were the names of ``record_at`` and ``recorders``; both verbs still take them."""
+    algorithm, environment = jv.oful(2), jv.linear_bandit(2, 3, noise=jv.noise.two_point(0.1))
+    old, new = {"records": [2, 5], "record": RECORD}, {"record_at": [2, 5], "recorders": RECORD}
+    for play in (
+        functools.partial(jv.simulate, algorithm, environment, key=KEY, num_rounds=5, num_seeds=2),
+        functools.partial(jv.run, algorithm, environment, KEY, num_rounds=5),
+    ):
+        with pytest.warns(FutureWarning) as caught:
+            got = play(**old)
+        assert [str(w.message).split(",")[0] for w in caught] == [
+            "records= is now called record_at=",
+            "record= is now called recorders=",
+        ]
+        assert_same(got.records, play(**new).records)
+        np.testing.assert_array_equal(got.rounds, [2, 5])

@@ -68,7 +68,7 @@ def jitted(play, name):
 def test_nan_in_a_simulation(name, where):
     """Only the seed that met the NaN fails, with the right round and cause; its neighbours do not notice."""
     algorithm = ALGORITHMS[name]()
-    setting = {"key": KEY, "num_rounds": NUM_ROUNDS, "num_seeds": 4, "records": 4}
+    setting = {"key": KEY, "num_rounds": NUM_ROUNDS, "num_seeds": 4, "record_at": 4}
     result = jv.simulate(algorithm, faulty(where), **setting)
     expected = np.where(np.arange(4) == BAD_SEED, jv.status.NONFINITE, 0)
     np.testing.assert_array_equal(result.status & jv.status.NONFINITE, expected)
@@ -94,7 +94,7 @@ def test_nan_in_a_run_and_a_trace(name, where):
 
 def test_infinity_is_reported_like_nan():
     """An infinite reward is no better than a missing one."""
-    result = jv.simulate(jv.oful(2), faulty("reward", np.inf), key=KEY, num_rounds=NUM_ROUNDS, num_seeds=4, records=1)
+    result = jv.simulate(jv.oful(2), faulty("reward", np.inf), key=KEY, num_rounds=NUM_ROUNDS, num_seeds=4, record_at=1)
     assert result.status[BAD_SEED] == jv.status.NONFINITE and result.status_round[BAD_SEED] == BAD_ROUND
 
 
@@ -103,9 +103,9 @@ def test_capacity(monkeypatch, fresh):
     """Too few stored layers: run says so where it is compiled, simulate stores more, and says so where it cannot."""
     algorithm = jv.save(2, 400, capacity=1, constants=jv.constants.practical())
     environment = jv.linear_bandit(2, 3, noise=jv.noise.two_point(0.1), fresh=fresh)
-    run = jax.jit(lambda a, e: jv.run(a, e, KEY, num_rounds=120, records=1))(algorithm, environment)
+    run = jax.jit(lambda a, e: jv.run(a, e, KEY, num_rounds=120, record_at=1))(algorithm, environment)
     assert int(run.status) == jv.status.CAPACITY and 1 < int(run.status_round) <= 120
-    setting = {"key": KEY, "num_rounds": 120, "num_seeds": 2, "records": 1}
+    setting = {"key": KEY, "num_rounds": 120, "num_seeds": 2, "record_at": 1}
     result = jv.simulate(algorithm, environment, **setting)
     result.raise_if_failed()
     assert result.capacity == 5 and not result.status.any()
@@ -120,7 +120,7 @@ def test_capacity(monkeypatch, fresh):
 def test_failures_of_a_sweep_name_the_setting():
     """With many settings a seed's number alone does not say which run failed."""
     swept = jv.sweep(jv.oful(2), lam=[1.0, 3.0])
-    result = jv.simulate(swept, faulty("reward"), key=KEY, num_rounds=NUM_ROUNDS, num_seeds=4, records=1)
+    result = jv.simulate(swept, faulty("reward"), key=KEY, num_rounds=NUM_ROUNDS, num_seeds=4, record_at=1)
     with pytest.raises(
         jv.SimulationError, match=r"2 of 8.*\n.*seed 2 at .*lam.*1\.0.*round 17.*\n.*lam.*3\.0.*round 17"
     ):

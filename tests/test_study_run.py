@@ -96,7 +96,7 @@ def test_results_are_those_of_simulate(whole):
             key=jax.random.key(3),
             num_rounds=60,
             num_seeds=20,
-            records=[1, 10, 20, 30, 45, 60],
+            record_at=[1, 10, 20, 30, 45, 60],
             chunk=8,
             devices=jax.devices()[:1],
         )

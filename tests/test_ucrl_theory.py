@@ -194,7 +194,7 @@ def runs() -> dict[Any, Any]:
 
     def play(algorithm: Any, environment: Any, seed: Any) -> Any:
         record = (jv.record.optimism(), jv.record.confidence(), jv.record.layer_rounds())
-        return jv.run(algorithm, environment, KEY, num_episodes=PLAYED, seed=seed, records=1, record=record)
+        return jv.run(algorithm, environment, KEY, num_episodes=PLAYED, seed=seed, record_at=1, recorders=record)
 
     algorithms, environments, seeds = zip(*cases.values(), strict=True)
     out = jax.jit(jax.vmap(play))(stack(algorithms), stack(environments), np.array(seeds))
@@ -273,7 +273,7 @@ def test_one_informative_step_is_a_bandit() -> None:
 def test_uniform_play_loses_what_the_average_action_does() -> None:
     """Fails if actions are not uniform or regret is not exact; by chance (5 standard errors) less than once in 1e6."""
     environment, num_episodes = worlds()["riverswim"], 20
-    result = jv.simulate(jv.uniform(), environment, key=KEY, num_seeds=512, num_episodes=num_episodes, records=1)
+    result = jv.simulate(jv.uniform(), environment, key=KEY, num_seeds=512, num_episodes=num_episodes, record_at=1)
     result.raise_if_failed()
     transition, best, average = environment.phi @ environment.theta_star, np.zeros(S), np.zeros(S)
     for _ in range(H):
@@ -291,7 +291,7 @@ def test_uniform_play_loses_what_the_average_action_does() -> None:
 def test_numbers_of_an_algorithm_can_be_mapped_over(make: Any) -> None:
     """Fails if a caller's vmap over a number of the algorithm meets a table that all of them share."""
     world = worlds()["riverswim"]  # made outside of the trace, whichever test comes first
-    play = jax.vmap(lambda x: jv.run(make(x), world, KEY, num_episodes=K, records=3).regret)
+    play = jax.vmap(lambda x: jv.run(make(x), world, KEY, num_episodes=K, record_at=3).regret)
     assert jax.eval_shape(play, np.array([0.1, 0.5])).shape == (2, 3)
 
 
@@ -318,7 +318,7 @@ def test_records_of_values_need_values(recorder: Any) -> None:
     """Fails if a record means nothing, on a bandit or for plans without values, and is kept nevertheless."""
     for environment, num in ((worlds()["riverswim"], "num_episodes"), (jv.linear_bandit(2, 3), "num_rounds")):
         with pytest.raises(ValueError, match=f"record: '{recorder.name}' needs episodes whose plans have a `value`"):
-            jax.eval_shape(lambda e=environment, n=num: jv.run(jv.uniform(), e, KEY, record=(recorder,), **{n: 3}))
+            jax.eval_shape(lambda e=environment, n=num: jv.run(jv.uniform(), e, KEY, recorders=(recorder,), **{n: 3}))
 
 
 # --- constants ---

@@ -116,8 +116,8 @@ def run(problem: Problem, progress: bool = True) -> Results:
             key=jax.random.key(ROOT_KEY),
             num_episodes=problem.episodes,
             num_seeds=problem.seeds,
-            records=episodes,
-            record=(jv.record.regret(), *behind),
+            record_at=episodes,
+            recorders=(jv.record.regret(), *behind),
             chunk=_chunk(problem.seeds),
             progress=progress,
         )

@@ -70,7 +70,7 @@ def _rounds(problem: Problem, seeds: int, length: int, progress: bool) -> Played
             key=jax.random.key(ROOT_KEY),
             num_rounds=length,
             num_seeds=seeds,
-            records=times.tolist(),
+            record_at=times.tolist(),
             progress=progress,
         )
         failed = np.flatnonzero(out.status)

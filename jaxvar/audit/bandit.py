@@ -206,7 +206,7 @@ def audit_save(
     recorder = BanditAudit(radii=radii, num=len(made))
     record = (recorder, regret(), variance())
     result = simulate(
-        algorithm, environment, key=key, num_seeds=num_seeds, num_rounds=num_rounds, records=1, record=record
+        algorithm, environment, key=key, num_seeds=num_seeds, num_rounds=num_rounds, record_at=1, recorders=record
     )
     result.raise_if_failed()
     peaks = whole(result.records["audit"])

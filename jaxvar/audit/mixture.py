@@ -188,7 +188,7 @@ def audit_ucrl_ave(
     recorder = EpisodeAudit(radii=radii, num=len(made), orders=orders)
     record = (recorder, regret(), variance(), value_variance())
     result = simulate(
-        algorithm, environment, key=key, num_seeds=num_seeds, num_episodes=num_episodes, records=1, record=record
+        algorithm, environment, key=key, num_seeds=num_seeds, num_episodes=num_episodes, record_at=1, recorders=record
     )
     result.raise_if_failed()
     peaks = whole(result.records["audit"])

@@ -118,7 +118,7 @@ def _serve(count: int, task: str) -> None:
     def play() -> None:
         key = jax.random.key(0)
         out = jv.simulate(
-            algorithm, environment, key=key, num_rounds=options.rounds, num_seeds=options.seeds, records=1
+            algorithm, environment, key=key, num_rounds=options.rounds, num_seeds=options.seeds, record_at=1
         )
         out.raise_if_failed()
 

@@ -253,7 +253,7 @@ def _play(mode: str, options: Precision, path: Path) -> None:
             if mode == "shared":
                 algorithm, record, records = shared_history(algorithm), (FinalStates(),), 1
             common: dict[str, Any] = {"key": jax.random.key(0), "num_seeds": options.seeds, **length}
-            result = jv.simulate(algorithm, environment, records=records, record=record, **common)
+            result = jv.simulate(algorithm, environment, record_at=records, recorders=record, **common)
             result.raise_if_failed()
             out[f"{setting}/{name}/dim"] = algorithm.dim
             for kind, values in result.records.items():

@@ -86,8 +86,8 @@ def _play(
         key=jax.random.key(key),
         num_seeds=seeds,
         first_seed=first_seed,
-        records=[case.length],
-        record=(records.confidence(),),
+        record_at=[case.length],
+        recorders=(records.confidence(),),
         **length,
     )
     out.raise_if_failed()

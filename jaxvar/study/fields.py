@@ -69,7 +69,7 @@ def _records(value: Any) -> Any:
 def recorded(records: Any, length: int) -> np.ndarray[Any, Any]:
     """The rounds that ``records`` stands for."""
     if not isinstance(records, Mapping):
-        return record_rounds(records, length)
+        return record_rounds(records, length, "records")
     low = 2 if records["spacing"] == "log" and length > 1 else 1  # from the first round to the last
     number = parameters.check_count("records.number", records["number"], low=low, high=length)
     return _SPACINGS[records["spacing"]](length, number)

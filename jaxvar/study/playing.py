@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from jaxvar.engine import Program, RunState, needs_capacity
+from jaxvar.engine import grown as grown_algorithm
 from jaxvar.study import store
 from jaxvar.study.company import Company
 from jaxvar.study.pace import Pace
@@ -73,7 +74,7 @@ def play(task: Task, watch: Watch) -> str:
         if is_enough:
             break
         watch.advanced(-standing.round)
-        standing = Standing(_capacity(program.algorithm.grow()), 0, None)
+        standing = Standing(_capacity(grown_algorithm(program.algorithm)), 0, None)
     standing = standing._replace(held=watch.company.fetched(standing.held))
     identity = {**task.identity, "kind": "shard", "num_rounds": task.num_rounds, "capacity": standing.capacity}
     data = store.encode(identity, _readings(task, standing.held))
