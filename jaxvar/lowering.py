@@ -20,13 +20,18 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from chex import ArrayTree
 from jax import lax
 from jax.extend import core
+
+T = TypeVar("T")
+Function = Callable[..., ArrayTree]  # of pytrees of arrays
+Outputs = list[Any]  # of an equation: arrays, or values that say whether they differ between seeds
 
 _UNROLL = 32  # sums over at most this many terms are written out
 _UNROLL_SQUARE = 12  # and double sums over at most this many
@@ -191,7 +196,7 @@ def draw_state(row: jax.Array, u: jax.Array) -> jax.Array:
     return state
 
 
-def each_layer(function: Callable[..., Any], *stacks: jax.Array) -> list[Any]:
+def each_layer(function: Callable[..., T], *stacks: jax.Array) -> list[T]:
     """Return ``function`` of each layer of ``stacks [capacity, ...]``: one after the other, or all at once."""
     capacity, found = stacks[0].shape[0], []
     if on_accelerator():
@@ -234,7 +239,7 @@ class OverSeeds:
       differs: a tree like ``args``: whether each leaf does.
     """
 
-    def __init__(self, function: Callable[..., Any], block: tuple[int, ...], args: Any, differs: Any) -> None:
+    def __init__(self, function: Function, block: tuple[int, ...], args: ArrayTree, differs: ArrayTree) -> None:
         leaves, structure = jax.tree.flatten(args)
         self.block, self.flags = block, jax.tree.leaves(differs)
         shapes = []
@@ -244,7 +249,7 @@ class OverSeeds:
         traced, out = jax.make_jaxpr(function, return_shape=True)(*jax.tree.unflatten(structure, shapes))
         self.program, self.structure = _flat(traced), jax.tree.structure(out)
 
-    def __call__(self, *args: Any) -> tuple[Any, Any]:
+    def __call__(self, *args: ArrayTree) -> tuple[ArrayTree, ArrayTree]:
         """Return the outputs, and a tree of whether each of them differs between seeds."""
         leaves = [x if hasattr(x, "dtype") else jnp.asarray(x) for x in jax.tree.leaves(args)]
         given = [_Value(x, differ) for x, differ in zip(leaves, self.flags, strict=True)]
@@ -255,17 +260,19 @@ class OverSeeds:
         )
 
 
-def over_seeds(function: Callable[..., Any], block: tuple[int, ...], args: Any, differs: Any) -> tuple[Any, Any]:
+def over_seeds(
+    function: Function, block: tuple[int, ...], args: ArrayTree, differs: ArrayTree
+) -> tuple[ArrayTree, ArrayTree]:
     """Call ``function(*args)``, written for one seed, for a block of seeds; see :class:`OverSeeds`."""
     return OverSeeds(function, block, args, differs)(*args)
 
 
-def spread(tree: Any, differs: Any, block: tuple[int, ...]) -> Any:
+def spread(tree: ArrayTree, differs: ArrayTree, block: tuple[int, ...]) -> ArrayTree:
     """Return ``tree`` with the block's axes at the end of every leaf."""
     return jax.tree.map(lambda x, f: x if f else _Block(block).spread(_Value(x, f), jnp.shape(x)), tree, differs)
 
 
-def not_differentiable(primals: Any, tangents: Any) -> Any:
+def not_differentiable(primals: ArrayTree, tangents: ArrayTree) -> NoReturn:
     """Refuse to differentiate a choice."""
     raise TypeError(
         "choices are not differentiable: jaxvar supports jit, vmap and scan. A choice is piecewise constant in every "
@@ -273,15 +280,15 @@ def not_differentiable(primals: Any, tangents: Any) -> Any:
     )
 
 
-def batch_last(function: Callable[..., Any]) -> Callable[..., Any]:
+def batch_last(function: Function) -> Function:
     """Return ``function``, of pytrees of arrays, in a form that ``jax.vmap`` maps by :func:`over_seeds`."""
     mapped: Any = jax.custom_batching.custom_vmap(function)
 
-    def rule(size: int, differs: Any, *args: Any) -> tuple[Any, Any]:
-        flags: list[Any] = []
+    def rule(size: int, differs: ArrayTree, *args: ArrayTree) -> tuple[ArrayTree, ArrayTree]:
+        flags: list[ArrayTree] = []
 
         @jax.custom_jvp
-        def call(*args: Any) -> Any:
+        def call(*args: ArrayTree) -> ArrayTree:
             last = jax.tree.map(lambda x, f: jnp.moveaxis(x, 0, -1) if f else x, args, tuple(differs))
             out, found = over_seeds(function, (size,), last, tuple(differs))
             flags.append(found)
@@ -307,7 +314,7 @@ class _Value:
         self._array, self.differs, self.rows = array, differs, rows
 
     @property
-    def array(self) -> Any:
+    def array(self) -> jax.Array:
         """The array."""
         if self._array is None:
             rows = list(self.rows.flat)
@@ -370,7 +377,7 @@ class _Block:
     def __init__(self, block: tuple[int, ...]) -> None:
         self.block, self.num, self.accelerator = block, len(block), on_accelerator()
 
-    def spread(self, value: _Value, shape: Sequence[int]) -> Any:
+    def spread(self, value: _Value, shape: Sequence[int]) -> jax.Array:
         """``value``, a scalar or of ``shape``, as an array ``[*shape, *block]``."""
         x = jnp.asarray(value.array)
         num = x.ndim - self.num * value.differs
@@ -416,7 +423,7 @@ class _Block:
         found = self.by_vmap(equation, values) if found is None else found
         return [x if isinstance(x, _Value) else _Value(x, True) for x in found]
 
-    def written_out(self, equation: Any, values: list[_Value]) -> Any:
+    def written_out(self, equation: _Equation, values: list[_Value]) -> Any:
         """The entries of a small equation's output, each an array over seeds.
 
         A reduction over arms whose result meets the arms again ends an accelerator's kernel there, and so do an array
@@ -448,23 +455,23 @@ class _Block:
         alike = iter(self._alike([x for v in given for x in v.flat]))
         return np.concatenate([_made(v.shape, lambda _: next(alike)) for v in given], params["dimension"])
 
-    def _alike(self, entries: list[Any]) -> list[Any]:
+    def _alike(self, entries: list[jax.Array]) -> list[jax.Array]:
         """Entries in one shape: numbers are repeated over the block."""
         return [x if np.shape(x) == self.block else jnp.broadcast_to(x, self.block) for x in entries]
 
-    def by_entry(self, equation: Any, values: list[_Value]) -> list[Any]:
+    def by_entry(self, equation: _Equation, values: list[_Value]) -> Outputs:
         shape = equation.outvars[0].aval.shape
         return [_bind(equation, [self.spread(v, shape) for v in values])]
 
-    def by_axis(self, equation: Any, values: list[_Value]) -> list[Any]:
+    def by_axis(self, equation: _Equation, values: list[_Value]) -> Outputs:
         arrays = [self.spread(v, x.aval.shape) for v, x in zip(values, equation.invars, strict=True)]
         out = _bind(equation, arrays)
         return list(out) if equation.primitive.multiple_results else [out]
 
-    def by_vmap(self, equation: Any, values: list[_Value]) -> list[Any]:
+    def by_vmap(self, equation: _Equation, values: list[_Value]) -> Outputs:
         """By JAX's own rule, for whatever has none here."""
 
-        def function(*arrays: Any) -> Any:
+        def function(*arrays: jax.Array) -> Outputs:
             return equation.primitive.bind(*arrays, **equation.params)
 
         axes = tuple(-1 if v.differs else None for v in values)
@@ -473,39 +480,39 @@ class _Block:
         out = function(*(v.array for v in values))
         return list(out) if equation.primitive.multiple_results else [out]
 
-    def broadcast_in_dim(self, equation: Any, values: list[_Value]) -> list[Any]:
+    def broadcast_in_dim(self, equation: _Equation, values: list[_Value]) -> Outputs:
         shape, axes = equation.params["shape"], equation.params["broadcast_dimensions"]
         tail = range(len(shape), len(shape) + self.num)
         return [lax.broadcast_in_dim(values[0].array, (*shape, *self.block), (*axes, *tail))]
 
-    def bitcast(self, equation: Any, values: list[_Value]) -> list[Any]:
+    def bitcast(self, equation: _Equation, values: list[_Value]) -> Outputs:
         """Numbers of another width have one axis more or less, which JAX expects to be the last."""
         if equation.outvars[0].aval.shape == equation.invars[0].aval.shape:
             return self.by_entry(equation, values)
         front, back = range(self.num), range(-self.num, 0)
         return [jnp.moveaxis(_bind(equation, [jnp.moveaxis(values[0].array, back, front)]), front, back)]
 
-    def reshape(self, equation: Any, values: list[_Value]) -> list[Any]:
+    def reshape(self, equation: _Equation, values: list[_Value]) -> Outputs:
         return [lax.reshape(values[0].array, (*equation.outvars[0].aval.shape, *self.block))]
 
-    def transpose(self, equation: Any, values: list[_Value]) -> list[Any]:
+    def transpose(self, equation: _Equation, values: list[_Value]) -> Outputs:
         order = equation.params["permutation"]
         return [lax.transpose(values[0].array, (*order, *range(len(order), len(order) + self.num)))]
 
-    def slice(self, equation: Any, values: list[_Value]) -> list[Any]:
+    def slice(self, equation: _Equation, values: list[_Value]) -> Outputs:
         start, end, strides = (equation.params[n] for n in ("start_indices", "limit_indices", "strides"))
         strides = strides or (1,) * len(start)
         zeros, ones = (0,) * self.num, (1,) * self.num
         return [lax.slice(values[0].array, (*start, *zeros), (*end, *self.block), (*strides, *ones))]
 
-    def dynamic_slice(self, equation: Any, values: list[_Value]) -> list[Any] | None:
+    def dynamic_slice(self, equation: _Equation, values: list[_Value]) -> Outputs | None:
         operand, *starts = values
         if any(v.differs for v in starts):
             return None
         index = [v.array for v in starts] + [jnp.zeros_like(starts[0].array)] * self.num
         return [lax.dynamic_slice(operand.array, index, (*equation.params["slice_sizes"], *self.block))]
 
-    def dynamic_update_slice(self, equation: Any, values: list[_Value]) -> list[Any] | None:
+    def dynamic_update_slice(self, equation: _Equation, values: list[_Value]) -> Outputs | None:
         *arrays, starts = *values[:2], values[2:]
         if any(v.differs for v in starts):
             return None
@@ -513,11 +520,11 @@ class _Block:
         index = [v.array for v in starts] + [jnp.zeros_like(starts[0].array)] * self.num
         return [lax.dynamic_update_slice(operand, update, index)]
 
-    def barrier(self, equation: Any, values: list[_Value]) -> list[Any]:
+    def barrier(self, equation: _Equation, values: list[_Value]) -> Outputs:
         arrays = lax.optimization_barrier([v.array for v in values])
         return [_Value(x, v.differs) for x, v in zip(arrays, values, strict=True)]
 
-    def dot_general(self, equation: Any, values: list[_Value]) -> list[Any]:
+    def dot_general(self, equation: _Equation, values: list[_Value]) -> Outputs:
         """A short product is written out, as in :func:`combine`; a long one is a sum of products."""
         contracted, paired = equation.params["dimension_numbers"]
         dtype = equation.outvars[0].aval.dtype
@@ -535,7 +542,7 @@ class _Block:
             sides.append(x.reshape(num, *pairs, *(both[i]), *(both[1 - i]), *self.block))
         return [combine(*sides)]
 
-    def scan(self, equation: Any, values: list[_Value]) -> list[Any]:
+    def scan(self, equation: _Equation, values: list[_Value]) -> Outputs:
         params, program = equation.params, equation.params["jaxpr"]
         first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
         consts, xs = ([_Value(v.array, v.differs) for v in part] for part in (values[:first], values[last:]))
@@ -543,7 +550,7 @@ class _Block:
         flat = _flat(program)
         inside: list[list[bool]] = []
 
-        def body(carry: Any, x: Any) -> tuple[Any, Any]:
+        def body(carry: Outputs, x: Outputs) -> tuple[Outputs, Outputs]:
             carried = [_Value(v, f) for v, f in zip(carry, flags, strict=True)]
             moving = [_Value(v, old.differs) for v, old in zip(x, xs, strict=True)]
             out = self.evaluate(flat, [*consts, *carried, *moving])
@@ -555,12 +562,12 @@ class _Block:
         carry, ys = lax.scan(body, start, [v.array for v in xs], **options)
         return [_Value(v, f) for v, f in zip([*carry, *ys], [*flags, *inside[-1]], strict=True)]
 
-    def cond(self, equation: Any, values: list[_Value]) -> list[Any] | None:
+    def cond(self, equation: _Equation, values: list[_Value]) -> Outputs | None:
         """One branch where all seeds take the same; else the second, and the other only where some seed needs it."""
         index, *operands = (_Value(v.array, v.differs) for v in values)
         branches = equation.params["branches"]
 
-        def run(branch: Any) -> list[Any]:
+        def run(branch: core.ClosedJaxpr) -> Outputs:
             out = self.evaluate(_flat(branch), operands)
             return [self.spread(v, x.aval.shape) for v, x in zip(out, equation.outvars, strict=True)]
 
@@ -570,18 +577,18 @@ class _Block:
             return None
         yes = index.array.astype(bool)
 
-        def both() -> list[Any]:
+        def both() -> Outputs:
             pairs = zip(run(branches[1]), run(branches[0]), strict=True)
             return [jnp.where(jnp.broadcast_to(yes, a.shape), a, b) for a, b in pairs]
 
         return lax.cond(jnp.any(yes), both, functools.partial(run, branches[0]))
 
-    def _where(self, flags: list[bool], values: list[_Value], atoms: Any) -> list[Any]:
+    def _where(self, flags: list[bool], values: list[_Value], atoms: Sequence[_Atom]) -> Outputs:
         """The arrays of as many ``values`` as there are flags, spread where a flag says so."""
         return [self.spread(v, x.aval.shape) if f else v.array for f, v, x in zip(flags, values, atoms, strict=False)]
 
 
-_RULES: dict[str, Callable[..., list[Any] | None]] = {
+_RULES: dict[str, Callable[..., Outputs | None]] = {
     **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _Block.reshape),
     "bitcast_convert_type": _Block.bitcast,
     "broadcast_in_dim": _Block.broadcast_in_dim,
@@ -603,7 +610,7 @@ def _made(shape: tuple[int, ...], entry: Callable[[tuple[int, ...]], Any]) -> An
     return made
 
 
-def _bind(equation: Any, arrays: list[Any]) -> Any:
+def _bind(equation: _Equation, arrays: list[Any]) -> Any:
     params = {name: None if name.endswith("sharding") else value for name, value in equation.params.items()}
     return equation.primitive.bind(*arrays, **params)
 
@@ -620,7 +627,7 @@ class _Atom:
 class _Equation(NamedTuple):
     """An equation of a flat program."""
 
-    primitive: Any
+    primitive: core.Primitive
     params: dict[str, Any]
     invars: list[_Atom]
     outvars: list[_Atom]
@@ -635,7 +642,7 @@ class _Flat(NamedTuple):
     outputs: list[_Atom]
 
 
-def _flat(program: Any) -> _Flat:
+def _flat(program: core.ClosedJaxpr) -> _Flat:
     """A closed program with what it calls in the place of each call."""
     equations: list[_Equation] = []
     constants: dict[_Atom, _Value] = {}
@@ -645,9 +652,9 @@ def _flat(program: Any) -> _Flat:
         constants[atom] = _Value(value, False)
         return atom
 
-    def visit(program: Any, given: list[_Atom]) -> list[_Atom]:
+    def visit(program: core.ClosedJaxpr, given: list[_Atom]) -> list[_Atom]:
         jaxpr = program.jaxpr
-        atoms: dict[Any, _Atom] = dict(zip(jaxpr.invars, given, strict=True))
+        atoms: dict[core.Var, _Atom] = dict(zip(jaxpr.invars, given, strict=True))
         atoms.update((v, constant(v.aval, c)) for v, c in zip(jaxpr.constvars, program.consts, strict=True))
 
         def read(v: Any) -> _Atom:
@@ -695,11 +702,11 @@ def _store(values: list[_Value]) -> None:
         v.rows = _made(v.rows.shape, lambda _: next(stored))
 
 
-def _closed(program: Any) -> Any:
-    return program if hasattr(program, "consts") else core.ClosedJaxpr(program, ())
+def _closed(program: core.Jaxpr | core.ClosedJaxpr) -> core.ClosedJaxpr:
+    return core.ClosedJaxpr(program, ()) if isinstance(program, core.Jaxpr) else program
 
 
-def _carried(jaxpr: Any, consts: list[_Value], carry: list[_Value], xs: list[_Value]) -> list[bool]:
+def _carried(jaxpr: core.Jaxpr, consts: list[_Value], carry: list[_Value], xs: list[_Value]) -> list[bool]:
     """Which of a loop's carried values differ between seeds, sooner or later."""
     flags = [v.differs for v in carry]
     while True:
@@ -710,11 +717,11 @@ def _carried(jaxpr: Any, consts: list[_Value], carry: list[_Value], xs: list[_Va
         flags = after
 
 
-def _depends(jaxpr: Any, given: list[bool]) -> list[bool]:
+def _depends(jaxpr: core.Jaxpr, given: list[bool]) -> list[bool]:
     """Which outputs of a program may differ between seeds where the inputs ``given`` do."""
     known = dict(zip(jaxpr.invars, given, strict=True))
 
-    def read(atom: Any) -> bool:
+    def read(atom: core.Var | core.Literal) -> bool:
         return not isinstance(atom, core.Literal) and known.get(atom, False)
 
     for equation in jaxpr.eqns:

@@ -5,7 +5,7 @@ A class states each of its parameters with its range, its default and its meanin
     @pytree
     class Oful:
         dim: int = count(kw_only=False, doc="d, the length of an arm.")
-        noise_bound: Any = number(above=0, default=1.0, doc="R, with |noise| <= R.")
+        noise_bound: Number = number(above=0, default=1.0, doc="R, with |noise| <= R.")
 
     oful = factory(Oful)
 
@@ -25,7 +25,7 @@ import operator
 import re
 import textwrap
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, dataclass_transform
 
 import jax
@@ -34,6 +34,9 @@ import numpy as np
 
 T = TypeVar("T")
 P = ParamSpec("P")
+Rule = Callable[[Any], Any]  # from an object to what one of its fields is where None was given
+Structure = tuple[type, tuple[object, ...]]  # class and static fields of a pytree
+Number = jax.Array | float  # one number, traced or not
 Array = np.ndarray[tuple[int, ...], np.dtype[Any]]  # of NumPy, of any shape and type
 
 
@@ -41,15 +44,15 @@ Array = np.ndarray[tuple[int, ...], np.dtype[Any]]  # of NumPy, of any shape and
 class Parameter:
     """What is declared of one field: how a value is checked and stored, and what it means."""
 
-    check: Callable[[str, Any], Any]  # name, value -> the value as it is stored
+    check: Callable[[str, object], Any]  # name, value -> the value as it is stored
     doc: str
-    rule: Callable[[Any], Any] | None = None  # the value where None is given
+    rule: Rule | None = None  # the value where None is given
     options: tuple[str, ...] = ()  # of a choice
-    range: dict[str, Any] = dataclasses.field(default_factory=dict)  # arguments of check_number or check_count
+    range: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # arguments of check_number or check_count
     checks_none: bool = False  # whether None is a value like others, where it is the default
 
 
-def _field(parameter: Parameter, static: bool, default: Any, kw_only: bool) -> Any:
+def _field(parameter: Parameter, static: bool, default: object, kw_only: bool) -> Any:
     return dataclasses.field(default=default, kw_only=kw_only, metadata={"parameter": parameter, "static": static})
 
 
@@ -61,8 +64,8 @@ def number(
     at_most: float | None = None,
     squared: bool = False,
     is_static: bool = False,
-    default: Any = dataclasses.MISSING,
-    rule: Callable[[Any], Any] | None = None,
+    default: object = dataclasses.MISSING,
+    rule: Rule | None = None,
     kw_only: bool = True,
     doc: str = "",
 ) -> Any:
@@ -92,23 +95,23 @@ def count(
     *,
     low: int = 1,
     high: int | None = None,
-    default: Any = dataclasses.MISSING,
-    rule: Callable[[Any], Any] | None = None,
+    default: object = dataclasses.MISSING,
+    rule: Rule | None = None,
     kw_only: bool = True,
     doc: str = "",
 ) -> Any:
     """Declare a static integer of at least ``low`` and at most ``high``."""
 
-    def check(name: str, value: Any) -> int:
+    def check(name: str, value: object) -> int:
         return check_count(name, value, low=low, high=high)
 
     return _field(Parameter(check, doc, rule, range={"low": low, "high": high}), True, default, kw_only)
 
 
-def choice(*options: str, default: Any = dataclasses.MISSING, doc: str = "") -> Any:
+def choice(*options: str, default: object = dataclasses.MISSING, doc: str = "") -> Any:
     """Declare a static field that is one of a few words."""
 
-    def check(name: str, value: Any) -> str:
+    def check(name: str, value: object) -> str:
         return check_choice(name, value, options)
 
     return _field(Parameter(check, doc, options=options), True, default, True)
@@ -117,7 +120,7 @@ def choice(*options: str, default: Any = dataclasses.MISSING, doc: str = "") -> 
 def flag(*, default: bool, doc: str = "") -> Any:
     """Declare a static field that is True or False."""
 
-    def check(name: str, value: Any) -> bool:
+    def check(name: str, value: object) -> bool:
         if not isinstance(value, bool):
             raise ValueError(f"{name} must be True or False, got {value!r}")
         return value
@@ -126,7 +129,7 @@ def flag(*, default: bool, doc: str = "") -> Any:
 
 
 def part(
-    check: Callable[[str, Any], Any], *, default: Any = dataclasses.MISSING, kw_only: bool = True, doc: str = ""
+    check: Callable[[str, Any], object], *, default: object = dataclasses.MISSING, kw_only: bool = True, doc: str = ""
 ) -> Any:
     """Declare a field of another kind (constants, a noise, an array) with its own ``check(name, value) -> stored``."""
     return _field(Parameter(check, doc, checks_none=True), False, default, kw_only)
@@ -140,16 +143,16 @@ def static(**kwargs: Any) -> Any:
 class _Ruled:
     """A field whose None stands for ``rule(self)``."""
 
-    def __init__(self, name: str, rule: Callable[[Any], Any]) -> None:
+    def __init__(self, name: str, rule: Rule) -> None:
         self.name, self.rule = name, rule
 
-    def __get__(self, target: Any, owner: type | None = None) -> Any:
+    def __get__(self, target: object, owner: type | None = None) -> object:
         if target is None:
             return self
         value = target.__dict__[self.name]
         return self.rule(target) if value is None else value
 
-    def __set__(self, target: Any, value: Any) -> None:
+    def __set__(self, target: object, value: object) -> None:
         target.__dict__[self.name] = value
 
 
@@ -172,15 +175,15 @@ def pytree(cls: type[T]) -> type[T]:
         if parameter.rule is not None and name in data:
             setattr(cls, name, _Ruled(name, parameter.rule))
 
-    def flatten(target: Any) -> tuple[list[Any], Any]:
+    def flatten(target: object) -> tuple[list[object], Structure]:
         values = target.__dict__
         return [values[name] for name in data], (cls, tuple(values[name] for name in fixed))
 
-    def flatten_with_keys(target: Any) -> tuple[list[Any], Any]:
+    def flatten_with_keys(target: object) -> tuple[list[tuple[object, object]], Structure]:
         leaves, structure = flatten(target)
         return [(jax.tree_util.GetAttrKey(name), x) for name, x in zip(data, leaves, strict=True)], structure
 
-    def unflatten(structure: Any, leaves: Any) -> Any:
+    def unflatten(structure: Structure, leaves: Iterable[object]) -> T:
         target = object.__new__(cls)  # not cls(...): leaves may be anything while JAX moves trees about
         target.__dict__.update(zip(fixed, structure[1], strict=True))
         target.__dict__.update(zip(data, leaves, strict=True))
@@ -195,7 +198,7 @@ def parameters(cls: Any) -> dict[str, Parameter]:
     return {f.name: f.metadata["parameter"] for f in dataclasses.fields(cls) if "parameter" in f.metadata}
 
 
-def replace(target: T, **changes: Any) -> T:
+def replace(target: T, **changes: object) -> T:
     """Return ``target`` with some fields changed; fields that follow a rule go on doing so."""
     new = object.__new__(type(target))
     new.__dict__.update(target.__dict__)
@@ -262,7 +265,7 @@ def leaf(value: Any) -> Any:
     return np.asarray(value, dtype=float_dtype())
 
 
-def is_traced(value: Any) -> bool:
+def is_traced(value: object) -> bool:
     """Return whether ``value`` has no concrete number."""
     return isinstance(value, jax.core.Tracer)
 
@@ -332,7 +335,7 @@ def check_count(name: str, value: Any, *, low: int = 1, high: int | None = None)
     return n
 
 
-def check_choice(name: str, value: Any, allowed: Sequence[str]) -> str:
+def check_choice(name: str, value: object, allowed: Sequence[str]) -> str:
     """Return ``value``, one of a few words."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
@@ -363,7 +366,7 @@ def check_array(name: str, value: Any, shape: Sequence[int | None], *, max_norm:
     return value
 
 
-def check_key(name: str, value: Any) -> jax.Array:
+def check_key(name: str, value: object) -> jax.Array:
     """Return ``value``, one typed JAX random key."""
     if not isinstance(value, jax.Array) or not jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         raise ValueError(f"{name} must be a key as made by jax.random.key(0), got {value!r}")

@@ -18,15 +18,17 @@ Three quantities of the theory follow without being stored (lam = 1 in SAVE):
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jaxvar import parameters, status
 from jaxvar.constants import RadiusConstants
 from jaxvar.lowering import each_layer, inner, is_layer, outer, quadratic, transform
+from jaxvar.parameters import Array, Number
 
 MAX_LAYERS = 200  # 4^-200 is still a float64; no horizon asks for more
 
@@ -89,13 +91,13 @@ class LayerStats(NamedTuple):
     pred: jax.Array  # [N]   <a, theta_hat>
 
 
-def init_ridge(dim: int, lam: Any, dtype: Any) -> Ridge:
+def init_ridge(dim: int, lam: Number, dtype: DTypeLike) -> Ridge:
     """Return a regression that has seen nothing: ``V = lam I``."""
     zero = jnp.zeros((), dtype)
     return Ridge(jnp.eye(dim, dtype=dtype) / lam, jnp.zeros(dim, dtype), zero, zero)
 
 
-def regress(ridge: Ridge, x: jax.Array, y: jax.Array, lam: Any = None) -> tuple[Ridge, Update]:
+def regress(ridge: Ridge, x: jax.Array, y: jax.Array, lam: Number | None = None) -> tuple[Ridge, Update]:
     """Learn one more observation ``(x [d], y [])``; a weighted one is ``(w x, w y)``.
 
     ``x^T V^-1 x`` is positive, but comes out negative where it is smaller than its own rounding error: after a weight
@@ -137,7 +139,7 @@ def follow(stats: ArmStats, update: Update | LayerUpdate, arms: jax.Array) -> Ar
     )
 
 
-def failure(update: Update | LayerUpdate, beta: Any = 0.0, least: float = 0.0) -> jax.Array:
+def failure(update: Update | LayerUpdate, beta: Number = 0.0, least: float = 0.0) -> jax.Array:
     """Return the status bits of an observation, int32 [].
 
     Args:
@@ -153,12 +155,12 @@ def failure(update: Update | LayerUpdate, beta: Any = 0.0, least: float = 0.0) -
 # Layers.
 
 
-def scales(capacity: int, dtype: Any) -> np.ndarray[Any, Any]:
+def scales(capacity: int, dtype: DTypeLike) -> Array:
     """Return ``q = 4^-l`` for l = 1..capacity."""
     return np.power(4.0, -np.arange(1, capacity + 1)).astype(dtype)
 
 
-def init_layers(dim: int, capacity: int, lam: Any, dtype: Any) -> Layers:
+def init_layers(dim: int, capacity: int, lam: Number, dtype: DTypeLike) -> Layers:
     """Return layers that have seen nothing: ``Sigma = q lam I``."""
     eye = jnp.broadcast_to(jnp.eye(dim, dtype=dtype), (capacity, dim, dim))
     return Layers(
@@ -189,7 +191,7 @@ def follow_layer(stats: LayerStats, layer: jax.Array, update: LayerUpdate, arms:
     return LayerStats(*(jnp.where(here, new[None], old) for new, old in zip(after, stats, strict=True)))
 
 
-def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Any) -> tuple[Layers, LayerUpdate]:
+def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Number) -> tuple[Layers, LayerUpdate]:
     """Let one layer of scale ``q`` learn from ``(x, reward)`` with its prescribed weight; where q is 0, nothing."""
     stack = Layers(*(v[None] for v in layer))
     pred = jnp.sum(layer.theta_hat * x, axis=0)
@@ -197,7 +199,9 @@ def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Any
     return Layers(*(v[0] for v in new)), update
 
 
-def observe(layers: Layers, layer: jax.Array, x: jax.Array, reward: jax.Array, lam: Any) -> tuple[Layers, LayerUpdate]:
+def observe(
+    layers: Layers, layer: jax.Array, x: jax.Array, reward: jax.Array, lam: Number
+) -> tuple[Layers, LayerUpdate]:
     """Let layer ``layer`` (1-based; 0 for none) of the stack learn from ``(x, reward)``."""
     capacity = layers.loss.shape[0]
     learns = is_layer(capacity, layer)
@@ -216,7 +220,7 @@ def _learn(
     pred: jax.Array,  # []   <theta, x> in it
     x: jax.Array,
     reward: jax.Array,
-    lam: Any,
+    lam: Number,
 ) -> tuple[Layers, LayerUpdate]:
     width2 = jnp.sum(direction * x, axis=0)
     error = reward - pred
@@ -239,20 +243,20 @@ def _learn(
     return new, LayerUpdate(direction, of_learner(gain), of_learner(step), error, width2, *sums)
 
 
-def empirical_variance(layers: Layers, lam: Any) -> jax.Array:
+def empirical_variance(layers: Layers, lam: Number) -> jax.Array:
     """Return ``sum w^2 (y - <theta_hat, x>)^2`` of each layer under its current estimate, ``[capacity]``."""
     q = scales(layers.loss.shape[0], layers.loss.dtype)
     return jnp.maximum(layers.loss - q * lam * jnp.sum(layers.theta_hat**2, axis=1), 0)
 
 
-def log_det(layers: Layers, lam: Any) -> jax.Array:
+def log_det(layers: Layers, lam: Number) -> jax.Array:
     """Return ``log det Sigma`` of each layer from its count alone, ``[capacity]``."""
     dim = layers.theta_hat.shape[1]
     q = scales(layers.loss.shape[0], layers.loss.dtype)
     return dim * jnp.log(q * lam) + layers.count.astype(q.dtype) * jnp.log1p(q)
 
 
-def layer_failure(update: LayerUpdate, beta: Any) -> jax.Array:
+def layer_failure(update: LayerUpdate, beta: Number) -> jax.Array:
     """Return the status bits of an observation that a layer took, int32 []."""
     bits = failure(update, beta, least=float(np.finfo(update.width2.dtype).tiny))
     return jnp.where(update.scale > 0, bits, 0)
@@ -264,7 +268,7 @@ def layer_count(alpha: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.ceil(-jnp.log2(alpha) - slack), 1)
 
 
-def choose_capacity(dim: int, num_rounds: Any, alpha: Any) -> int:
+def choose_capacity(dim: int, num_rounds: Number, alpha: Number) -> int:
     """Return how many layers to store: those that ``num_rounds`` rounds can fill, and one more.
 
     A unit vector's width falls from 2^l to 2^-l after about ``4^l 4 l ln(2) d`` updates of layer l.
@@ -279,20 +283,20 @@ def choose_capacity(dim: int, num_rounds: Any, alpha: Any) -> int:
     return min(layer + 1, most, MAX_LAYERS)
 
 
-def initial_radius(constants: RadiusConstants, capacity: int, dtype: Any) -> jax.Array:
+def initial_radius(constants: RadiusConstants, capacity: int, dtype: DTypeLike) -> jax.Array:
     """Return ``initial_coef 2^-l`` for l = 1..capacity."""
     return jnp.asarray(constants.initial_coef * np.sqrt(scales(capacity, dtype)))
 
 
 def radius(
-    q: Any,
-    variance_sum: Any,
-    weight_sum: Any,
-    num: Any,
+    q: jax.Array | Array,
+    variance_sum: Number,
+    weight_sum: Number,
+    num: Number,
     constants: RadiusConstants,
-    noise_bound: Any,
-    log0: Any,
-    log1: Any,
+    noise_bound: Number,
+    log0: Number,
+    log1: Number,
 ) -> jax.Array:
     """Return ``beta`` of a layer, the equations ``eq:def:beta`` and ``eq:def:beta:mdp`` with their constants as data.
 

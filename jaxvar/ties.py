@@ -13,13 +13,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jaxvar import lowering, parameters, random
 
 RULES = ("lowest", "random")
 
 
-def default_tolerance(dtype: Any) -> float:
+def default_tolerance(dtype: DTypeLike) -> float:
     """Return how near is a tie: far above rounding, far below any gap that matters."""
     return 1e-9 if np.dtype(dtype).itemsize == 8 else 1e-5
 
@@ -44,7 +45,7 @@ def rule(what: str = "index") -> Any:
 
 
 @jax.custom_jvp
-def best(values: jax.Array, allowed: jax.Array, tolerance: Any, unit: Any) -> jax.Array:
+def best(values: jax.Array, allowed: jax.Array, tolerance: parameters.Number, unit: parameters.Number) -> jax.Array:
     """Return which of the ``allowed [N, ...]`` have a value within the tolerance of the best, bool [N, ...]."""
     top = lowering.largest(jnp.where(allowed, values, -jnp.inf))
     return allowed & (values >= (top - tolerance * jnp.maximum(unit, jnp.abs(top)))[None])
