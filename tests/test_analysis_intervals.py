@@ -14,7 +14,7 @@ from jaxvar.analysis import (
     proportion_interval,
     sample,
 )
-from jaxvar.analysis import resampling as resampling_module
+from jaxvar.analysis import intervals as intervals_module
 from tests.made_up_study import cell, curves
 
 
@@ -61,7 +61,7 @@ def test_bootstrap_agrees_with_scipy(statistic, method):
 def test_bootstrap_is_the_same_in_any_blocks(monkeypatch):
     values = np.random.default_rng(0).normal(size=(13, 4))
     whole = [bootstrap_interval(values, s, resamples=101, seed=3) for s in (np.mean, np.median)]
-    monkeypatch.setattr(resampling_module, "_MOST_ENTRIES", 13 * 4 * 7)
+    monkeypatch.setattr(intervals_module, "_MOST_ENTRIES", 13 * 4 * 7)
     parts = [bootstrap_interval(values, s, resamples=101, seed=3) for s in (np.mean, np.median)]
     other = bootstrap_interval(values, resamples=101, seed=4)
     for a, b in zip(whole, parts, strict=True):

@@ -16,9 +16,8 @@ from scipy import stats
 from jaxvar import cli, status
 from jaxvar.figures.style import COLOURS, DASHES
 from jaxvar.report import page, write_page
-from jaxvar.report.digits import around, between, duration, plain, short
-from jaxvar.report.markup import Html, embed, label, tag
-from jaxvar.report.outline import outline
+from jaxvar.report.markup import Html, around, between, duration, embed, label, plain, short, tag
+from jaxvar.report.page import outline
 from jaxvar.study.definition import Entry, Study
 from jaxvar.study.run import run_study
 from tests.made_up_study import cell, curves, study, whole_study
