@@ -152,6 +152,8 @@ def test_what_is_no_number_is_refused_by_name():
         sample(cell(regret, environment_settings={"dim": 4}))
     with pytest.raises(ValueError, match="'variance' was not recorded; the records are: regret"):
         sample(cell(curves()), "variance")
+    with pytest.raises(ValueError, match=r"'layers' must have one number per seed and round, got .* \[4, 7, 2\]"):
+        band(cell(curves(seeds=4), records={"layers": np.zeros((4, 7, 2))}), "layers")
     with pytest.raises(ValueError, match="at least 2 seeds without failure, got 1 of 4"):
         sample(cell(curves(seeds=4), status=np.array([0, 1, 1, 1])))
     with pytest.raises(ValueError, match=r"4 seeds and 7 records.*got \[3, 7\]"):

@@ -204,7 +204,9 @@ def test_failed_seeds_are_named_and_left_out():
 
 def test_little_results_make_a_page_too():
     """No cells, no regret, one seed, few seeds, one record, zero regret, episodes."""
-    none = Reader(page(study([])))
+    empty = page(study([]))
+    none = Reader(empty)
+    assert set(re.findall(r'href="#([^"]+)"', empty)) <= set(none.ids)
     assert "The study has no cells yet." in none.words and set(none.tables) == set()
     bare = dataclasses.replace(cell(curves()), records={"variance": curves()})
     assert "No cell has two seeds with a recorded regret." in Reader(page(study([bare]))).words

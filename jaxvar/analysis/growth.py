@@ -49,7 +49,7 @@ class Law:
                     parameters.check_number(f"exponent of {factor}", exponent)
         kinds = [tuple(sorted(term.exponents.items(), key=str)) for term in self.terms]
         if len(set(kinds)) < len(kinds):
-            raise ValueError("terms must differ: two with the same factors and exponents cannot be told apart")
+            raise ValueError("terms must differ: two terms with the same factors and exponents cannot be told apart")
 
     @property
     def factors(self) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class GrowthFit:
         """Return the law at given factors, in the shape that the factors broadcast to."""
         missing = [name for name in self.law.factors if name not in factors]
         if missing:
-            raise ValueError(f"factors must have {', '.join(missing)}")
+            raise ValueError(f"factors must have a value for every factor of the law; missing: {', '.join(missing)}")
         values = dict(zip(self.law.free, self.estimate, strict=True))
         total = np.zeros(())
         for i, term in enumerate(self.law.terms):
@@ -114,7 +114,7 @@ class GrowthFit:
                 power = values[i, name] if exponent is None else exponent
                 part = part * np.asarray(factors[name], np.float64) ** power
             total = total + part
-        return total
+        return np.asarray(total)
 
     def describe(self) -> str:
         """Describe the fitted law and the method, for captions."""

@@ -51,7 +51,7 @@ def solve(problem: Problem, scale: str, start: Array | None = None) -> Solution:
     if start is not None:
         return _concatenate(
             [
-                _play(problem.rows(rows), np.tile(start, (len(rows), 1)), scale)
+                _fit_block(problem.rows(rows), np.tile(start, (len(rows), 1)), scale)
                 for rows in np.split(np.arange(len(problem.target)), range(_BLOCK, len(problem.target), _BLOCK))
             ]
         )
@@ -70,12 +70,12 @@ def _best(problem: Problem, scale: str) -> Solution:
     terms, parameters = problem.design.shape[1], problem.design.shape[3]
     starts = np.random.default_rng(0).normal(size=(_BLOCK, parameters)) - np.log(terms)
     starts[0] = -np.log(terms)
-    found = _play(problem.rows(np.zeros(_BLOCK, int)), starts, scale)
+    found = _fit_block(problem.rows(np.zeros(_BLOCK, int)), starts, scale)
     best = int(np.argmin(np.where(found.converged, found.loss, np.inf)))
     return Solution(*(x[best : best + 1] for x in found))
 
 
-def _play(problem: Problem, starts: Array, scale: str) -> Solution:
+def _fit_block(problem: Problem, starts: Array, scale: str) -> Solution:
     """Fit at most one block of rows."""
     rows = len(starts)
     fill = np.minimum(np.arange(_BLOCK), rows - 1)  # the last row is repeated, and the repeats are dropped
@@ -87,6 +87,7 @@ def _play(problem: Problem, starts: Array, scale: str) -> Solution:
 
 
 def _concatenate(parts: list[Solution]) -> Solution:
+    """Put the rows of several solutions below each other."""
     return Solution(*map(np.concatenate, zip(*parts, strict=True)))
 
 

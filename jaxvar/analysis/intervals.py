@@ -1,8 +1,8 @@
 """Confidence intervals of means, medians and probabilities over the first axis (the seeds), and bootstrap resamples.
 
-SciPy supplies the distributions. Two of its functions come close but would change published numbers:
-``scipy.stats.bootstrap`` returns NaN for values that are all equal, and ``binomtest(...).proportion_ci`` finds the ends
-of the exact interval by a root search, which differs in the last digits.
+``scipy.special`` supplies the quantiles. Two functions of ``scipy.stats`` come close but would change the last digits
+of published numbers: ``bootstrap`` adds up in another order, and returns NaN if all values are equal;
+``binomtest(...).proportion_ci`` finds the ends of the exact interval by a root search.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ def mean_interval(values: Array, level: float = 0.95) -> Interval:
 
 
 def median_interval(values: Array, level: float = 0.95) -> Interval:
-    """Return the median of ``values [seeds, ...]`` between the narrowest symmetric pair of order statistics, [...].
+    """Return the median of ``values [seeds, ...]`` with its interval of order statistics, [...].
 
-    The coverage is at least ``level`` for every distribution. With few seeds (fewer than 6 at 95 %) there is no such
-    pair, and the interval is the whole line.
+    The ends are the narrowest symmetric pair of order statistics whose coverage is at least ``level`` for every
+    distribution. With few seeds (fewer than 6 at 95 %) there is no such pair, and the interval is the whole line.
     """
     from scipy import special
 

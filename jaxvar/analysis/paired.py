@@ -116,4 +116,5 @@ def reference_of(result: StudyResult, cell: CellResult, label: str) -> CellResul
 
 
 def _problem(cell: CellResult) -> tuple[str, dict[str, object]]:
+    """Return the environment with its settings, to compare cells by."""
     return cell.environment, dict(cell.environment_settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -72,9 +71,18 @@ def slopes_in(
         raise ValueError(
             f"parameter must be a swept one ({', '.join(swept(result)) or 'none was swept'}), got {parameter!r}"
         )
-    return tuple(
-        _slope_of_cells(names, cells, parameter, record, level, resamples, seed) for names, cells in groups.items()
-    )
+    slopes = []
+    for names, cells in groups.items():
+        x = [swept_value(cell, parameter) for cell in cells]
+        wrong = [value for value in x if not _is_number(value)]
+        if wrong:
+            raise ValueError(f"parameter must have numbers as values, got {wrong[0]!r} for {parameter!r}")
+        samples = tuple(sample(cell, record) for cell in cells)
+        final = [s.curves[:, -1] for s in samples]
+        drawn, how = resampled_cells(final, [s.seeds for s in samples], resamples, seed)
+        mean, means = np.array([v.mean() for v in final]), np.stack(drawn, axis=1)
+        slopes.append(_slope(names, samples, parameter, np.array(x, np.float64), mean, means, level, how))
+    return tuple(slopes)
 
 
 def slope_in_rounds(
@@ -114,27 +122,6 @@ def swept_value(cell: CellResult, parameter: str) -> object:
             f"{cell_name(cell)}: {parameter!r} is swept in the environment and in the algorithm, with different values"
         )
     return found[0] if found else None
-
-
-def _slope_of_cells(
-    names: tuple[str, str],
-    cells: Sequence[CellResult],
-    parameter: str,
-    record: str,
-    level: float,
-    resamples: int,
-    seed: int,
-) -> Slope:
-    """Fit the line through the final means of ``cells``, which share all other settings."""
-    x = [swept_value(cell, parameter) for cell in cells]
-    wrong = [value for value in x if not _is_number(value)]
-    if wrong:
-        raise ValueError(f"parameter must have numbers as values, got {wrong[0]!r} for {parameter!r}")
-    samples = tuple(sample(cell, record) for cell in cells)
-    final = [s.curves[:, -1] for s in samples]
-    drawn, how = resampled_cells(final, [s.seeds for s in samples], resamples, seed)
-    mean = np.array([v.mean() for v in final])
-    return _slope(names, samples, parameter, np.array(x, np.float64), mean, np.stack(drawn, axis=1), level, how)
 
 
 def _slope(

@@ -59,16 +59,14 @@ def against_parameter(
     handles: dict[str, ErrorbarContainer] = {}
     with style():
         grid = panels(len(groups), width, least=2.7, height=2.2, sharex=True, sharey=True)
-        for i, (axis, (title, slopes)) in enumerate(zip(grid.axes, groups.items(), strict=True)):
+        for axis, (title, slopes) in zip(grid.axes, groups.items(), strict=True):
             axis.set(xscale="log", yscale="log")
             for slope in slopes:
                 handles[slope.algorithm] = _draw(axis, slope, look[slope.algorithm], level)
             _tick(axis, np.concatenate([s.x for s in found]))
             _list_slopes(axis, [handles[s.algorithm] for s in slopes], slopes)
             grid.title(axis, title, beside=1.6)
-            if i + grid.columns >= len(groups):
-                axis.set_xlabel(plain(parameter))
-                axis.tick_params(labelbottom=True)
+        grid.xlabel(parameter)
         caption, ylabel = _caption(result, found, level), AXIS_NAMES.get(record, record)
         return finish(grid.figure, list(handles.values()), list(handles), caption, ylabel=ylabel)
 

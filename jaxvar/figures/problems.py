@@ -10,7 +10,7 @@ from jaxvar import parameters
 from jaxvar.analysis.captions import algorithm_name, constants_text, seeds_text
 from jaxvar.analysis.panels import by_problem, titles
 from jaxvar.analysis.summaries import Band, BandKind, Occupancy, band, occupancy
-from jaxvar.figures.style import AXIS_NAMES, SMALL, Drawing, Look, Width, finish, looks, panels, plain, style, wrap
+from jaxvar.figures.style import AXIS_NAMES, SMALL, Drawing, Look, Width, finish, looks, panels, style, wrap
 from jaxvar.study.result import StudyResult
 
 if TYPE_CHECKING:
@@ -53,17 +53,15 @@ def regret_curves(
     hidden = []
     with style():
         grid = panels(len(groups), width, sharex=True, sharey=scale == "log")
-        for i, (axis, title, cells) in enumerate(zip(grid.axes, titles(groups), groups.values(), strict=True)):
+        for axis, title, cells in zip(grid.axes, titles(groups), groups.values(), strict=True):
             for cell in cells:
                 name = algorithm_name(cell)
                 handles[name] = _draw(axis, bands[id(cell)], look[name], scale, list(look).index(name))
             axis.set(xscale=scale, yscale=scale)
             grid.title(axis, title)
-            if i + grid.columns >= len(groups):
-                axis.set_xlabel(plain(result.unit))
-                axis.tick_params(labelbottom=True)
             if scale == "log":
                 hidden += _zeros(axis, title, {algorithm_name(c): bands[id(c)] for c in cells})
+        grid.xlabel(result.unit)
         _limits(grid.axes, list(bands.values()), scale)
         caption, ylabel = _caption(result, record, bands, hidden), AXIS_NAMES.get(record, record)
         return finish(grid.figure, list(handles.values()), list(handles), caption, ylabel=ylabel)
@@ -137,7 +135,7 @@ def layer_occupancy(result: StudyResult, *, width: Width = "neurips") -> Drawing
         same = len({tuple(map(algorithm_name, mine)) for mine in groups.values()}) == 1  # names only in the left panels
         height = 0.75 + 0.22 * rows
         grid = panels(len(groups), width, least=1.8 if same else 2.6, height=height, sharex=True, sharey=same)
-        for i, (axis, title, mine) in enumerate(zip(grid.axes, titles(groups), groups.values(), strict=True)):
+        for axis, title, mine in zip(grid.axes, titles(groups), groups.values(), strict=True):
             for row, cell in enumerate(mine):
                 handles |= _bar(axis, row, found[id(cell)], colours)
             names = ["\n".join(wrap(grid.figure, algorithm_name(cell), _NAME_WIDTH, SMALL, most=2)) for cell in mine]
@@ -145,13 +143,12 @@ def layer_occupancy(result: StudyResult, *, width: Width = "neurips") -> Drawing
             axis.set(xlim=(0, 1), ylim=(len(mine) - 0.4, -0.6))
             axis.grid(False)
             grid.title(axis, title, beside=0.25 + _NAME_WIDTH / (grid.columns if same else 1))
-            if i + grid.columns >= len(groups):
-                axis.set_xlabel("share of rounds" if result.unit == "round" else "share of steps")
-                axis.tick_params(labelbottom=True)
+        counted = "rounds" if result.unit == "round" else "steps"
+        grid.xlabel(f"share of {counted}")
         seeds = seeds_text([o.seeds for o in found.values()], sum(o.left_out for o in found.values()))
         caption = (
-            f"Share of {'rounds' if result.unit == 'round' else 'steps'} that ended in each layer, mean over {seeds}, "
-            f"without intervals. {constants_text(cells)}"
+            f"Share of {counted} that ended in each layer, mean over {seeds}, without intervals. "
+            f"{constants_text(cells)}"
         )
         layers = sorted(handles)
         labels = [f"layer {layer}" if layer else "nothing learned" for layer in layers]

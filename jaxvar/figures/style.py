@@ -124,6 +124,12 @@ class Panels(NamedTuple):
         inches = self.figure.get_size_inches()[0] / self.columns - beside
         axis.set_title("\n".join(wrap(self.figure, text, inches, SIZE, most=3)))
 
+    def xlabel(self, text: str) -> None:
+        """Label the x axis of the lowest panel of each column."""
+        for axis in self.axes[-self.columns :]:
+            axis.set_xlabel(plain(text))
+            axis.tick_params(labelbottom=True)
+
 
 def panels(
     number: int,

@@ -136,6 +136,7 @@ class Curves:
         return Section("regret", "Regret", parts)
 
     def _controls(self) -> Html:
+        """Return the form that chooses what the chart shows."""
         settings = [tag("option", self.grid.settings[s], value=i) for i, (s, _) in enumerate(self.settings)]
         views = [tag("option", view, value=i) for i, view in enumerate(VIEWS)]
         log_x, log_y = (Html(f'<input type="checkbox" name="log-{a}" autocomplete="off">') for a in "xy")

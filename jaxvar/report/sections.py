@@ -122,10 +122,12 @@ def _compared(grid: Grid, places: list[Place]) -> tuple[dict[int, Paired], list[
 
 
 def _symmetric(found: Interval) -> Entry:
+    """Return the mean with the half width of its interval."""
     return Entry(around(float(found.estimate), float(found.half)), float(found.estimate))
 
 
 def _median(place: Place) -> Entry:
+    """Return the median with its interval."""
     found = median_interval(sample(place.cell).final)
     estimate, half = float(found.estimate), float(found.half)
     places = decimals(half, estimate)
@@ -134,6 +136,7 @@ def _median(place: Place) -> Entry:
 
 
 def _difference(found: Paired | None) -> list[Entry]:
+    """Return the paired difference and the share of seeds with less."""
     if found is None:
         return [MISSING, MISSING]
     wins = found.wins
@@ -187,6 +190,7 @@ def exponents_section(grid: Grid) -> Section | None:
 
 
 def _exponent(found: Slope) -> list[Entry]:
+    """Return the exponent with its interval, and the number of points used."""
     points = Entry(f"{int(found.used.sum())} of {len(found.used)}", int(found.used.sum()))
     if found.slope is None:
         return [MISSING, points]

@@ -142,10 +142,12 @@ def available(result: StudyResult) -> tuple[str, ...]:
 
 
 def _who(cell: CellResult) -> tuple[str, str, str]:
+    """Return the entries of the first three columns."""
     return environment_name(cell), algorithm_name(cell), cell.constants
 
 
 def _recorded(result: StudyResult, record: str) -> list[CellResult]:
+    """Return the cells that have the record; an error if there are none."""
     cells = [cell for cell in result.cells if record in cell.records]
     if not cells:
         raise ValueError(f"{record} was recorded in no cell of the study")
