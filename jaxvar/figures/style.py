@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from jaxvar import parameters
@@ -12,6 +12,7 @@ from jaxvar.analysis.captions import visible
 from jaxvar.files import write_whole
 
 if TYPE_CHECKING:
+    import matplotlib.figure
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.backend_bases import RendererBase
@@ -83,7 +84,7 @@ class Look(NamedTuple):
 class Drawing(NamedTuple):
     """A figure and its caption, which is also drawn below it."""
 
-    figure: Figure
+    figure: matplotlib.figure.Figure
     caption: str
 
 
@@ -201,13 +202,13 @@ def wrap(figure: Figure, text: str, inches: float, size: float, most: int | None
     return [plain(line) for line in lines]
 
 
-def save(drawing: Drawing | Figure, stem: str | Path) -> tuple[Path, Path]:
+def save(drawing: Drawing | matplotlib.figure.Figure, stem: str | pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
     """Write ``stem.pdf`` and ``stem.png``, creating the folder if needed, and return the paths."""
     figure = drawing.figure if isinstance(drawing, Drawing) else drawing
-    stem = Path(stem)
+    stem = pathlib.Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
 
-    def write(kind: str) -> Path:
+    def write(kind: str) -> pathlib.Path:
         path = stem.with_name(f"{stem.name}.{kind}")
         return write_whole(path, lambda buffer: figure.savefig(buffer, format=kind, metadata=_METADATA[kind]))
 
