@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxvar.analysis import Interval, mean_interval, sample
-from jaxvar.analysis.sample import named, swept_value, value_text
+from jaxvar.analysis.captions import named, value_text
+from jaxvar.analysis.slopes import swept_value
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables import Column, Table
 

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 
 from jaxvar.analysis import Interval, sample, slopes_in
-from jaxvar.analysis.resampling import RESAMPLES, resampled_cells
-from jaxvar.analysis.sample import swept_value
+from jaxvar.analysis.intervals import RESAMPLES, resampled_cells
+from jaxvar.analysis.slopes import swept_value
 from jaxvar.study.result import CellResult, StudyResult
 
 

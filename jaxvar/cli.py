@@ -10,7 +10,7 @@ from typing import Literal
 import jax
 import tyro
 
-from jaxvar.analysis.bands import Kind
+from jaxvar.analysis.summaries import BandKind as Kind
 from jaxvar.audit.command import Audit, audit_command
 from jaxvar.bench.catalogue import bench_all
 from jaxvar.bench.draws import Draws, draws
@@ -20,7 +20,7 @@ from jaxvar.bench.report import Bench, bench
 from jaxvar.calibration.command import Calibrate, calibrate_command
 from jaxvar.cpu import tune_cpu
 from jaxvar.figures.of_study import draw_study
-from jaxvar.figures.regret_curves import AxisScale
+from jaxvar.figures.problems import AxisScale
 from jaxvar.figures.style import Width
 from jaxvar.listing import Format, listing
 from jaxvar.study.commands import Run, export_command, merge_command, run_command

@@ -51,7 +51,7 @@ def test_what_cannot_be_paired_is_refused():
         paired(cell(values), cell(values, environment_settings={"dim": 3}))
     with pytest.raises(ValueError, match="same last round, got 1000 and 300"):
         paired(cell(values), cell(values[:, :-1], rounds=ROUNDS[:-1]))
-    with pytest.raises(ValueError, match="at least 2 common seeds that went well, got 1"):
+    with pytest.raises(ValueError, match="at least 2 common seeds that did not fail, got 1"):
         paired(cell(values), cell(values, seeds=np.arange(5, 11)))
 
 
@@ -63,7 +63,7 @@ def test_every_cell_meets_the_reference_in_its_own_problem():
     assert [p.cell.algorithm for p in against_reference(result, "A")] == ["B", "C"] * 3
     with pytest.raises(ValueError, match="reference must be one of 'A', 'B', 'C', got 'D'"):
         against_reference(result, "D")
-    with pytest.raises(ValueError, match="the study names none"):
+    with pytest.raises(ValueError, match="the study has none"):
         against_reference(study(result.cells))
 
 

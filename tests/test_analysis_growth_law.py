@@ -5,8 +5,7 @@ import pytest
 from scipy import optimize, stats
 
 from jaxvar.analysis import Law, Term, fit_growth_law
-from jaxvar.analysis.growth_fit import Standard
-from jaxvar.analysis.growth_points import check_points, observe
+from jaxvar.analysis.growth import Standard, check_points, observe
 from jaxvar.analysis.growth_solver import solve
 from tests.made_up_study import ROUNDS, cell
 

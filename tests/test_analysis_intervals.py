@@ -14,7 +14,7 @@ from jaxvar.analysis import (
     proportion_interval,
     sample,
 )
-from jaxvar.analysis import resampling as resampling_module
+from jaxvar.analysis import intervals as intervals_module
 from tests.made_up_study import cell, curves
 
 
@@ -61,7 +61,7 @@ def test_bootstrap_agrees_with_scipy(statistic, method):
 def test_bootstrap_is_the_same_in_any_blocks(monkeypatch):
     values = np.random.default_rng(0).normal(size=(13, 4))
     whole = [bootstrap_interval(values, s, resamples=101, seed=3) for s in (np.mean, np.median)]
-    monkeypatch.setattr(resampling_module, "_MOST_ENTRIES", 13 * 4 * 7)
+    monkeypatch.setattr(intervals_module, "_MOST_ENTRIES", 13 * 4 * 7)
     parts = [bootstrap_interval(values, s, resamples=101, seed=3) for s in (np.mean, np.median)]
     other = bootstrap_interval(values, resamples=101, seed=4)
     for a, b in zip(whole, parts, strict=True):
@@ -152,6 +152,8 @@ def test_what_is_no_number_is_refused_by_name():
         sample(cell(regret, environment_settings={"dim": 4}))
     with pytest.raises(ValueError, match="'variance' was not recorded; the records are: regret"):
         sample(cell(curves()), "variance")
+    with pytest.raises(ValueError, match=r"'layers' must have one number per seed and round, got .* \[4, 7, 2\]"):
+        band(cell(curves(seeds=4), records={"layers": np.zeros((4, 7, 2))}), "layers")
     with pytest.raises(ValueError, match="at least 2 seeds without failure, got 1 of 4"):
         sample(cell(curves(seeds=4), status=np.array([0, 1, 1, 1])))
     with pytest.raises(ValueError, match=r"4 seeds and 7 records.*got \[3, 7\]"):

@@ -16,9 +16,8 @@ from scipy import stats
 from jaxvar import cli, status
 from jaxvar.figures.style import COLOURS, DASHES
 from jaxvar.report import page, write_page
-from jaxvar.report.digits import around, between, duration, plain, short
-from jaxvar.report.markup import Html, embed, label, tag
-from jaxvar.report.outline import outline
+from jaxvar.report.markup import Html, around, between, duration, embed, label, plain, short, tag
+from jaxvar.report.page import outline
 from jaxvar.study.definition import Entry, Study
 from jaxvar.study.run import run_study
 from tests.made_up_study import cell, curves, study, whole_study
@@ -205,7 +204,9 @@ def test_failed_seeds_are_named_and_left_out():
 
 def test_little_results_make_a_page_too():
     """No cells, no regret, one seed, few seeds, one record, zero regret, episodes."""
-    none = Reader(page(study([])))
+    empty = page(study([]))
+    none = Reader(empty)
+    assert set(re.findall(r'href="#([^"]+)"', empty)) <= set(none.ids)
     assert "The study has no cells yet." in none.words and set(none.tables) == set()
     bare = dataclasses.replace(cell(curves()), records={"variance": curves()})
     assert "No cell has two seeds with a recorded regret." in Reader(page(study([bare]))).words

@@ -10,9 +10,9 @@ import pytest
 
 from jaxvar import tables
 from jaxvar.analysis import mean_interval, median_interval
+from jaxvar.analysis.captions import decimals
 from jaxvar.analysis.intervals import Interval
 from jaxvar.tables import Column, Table
-from jaxvar.tables.render import decimals
 from tests.made_up_study import cell, curves, study, whole_study
 
 HOSTILE = (

@@ -12,7 +12,7 @@ from experiments.deterministic.flattening import median_gap, rounds_until_flat
 from experiments.experiment import FOLDER, Conclusions
 from jaxvar import constants
 from jaxvar.analysis import mean_interval, proportion_interval, sample, slope_in_rounds
-from jaxvar.analysis.sample import environment_name
+from jaxvar.analysis.captions import environment_name
 from jaxvar.figures import regret_curves
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables import Column, Table

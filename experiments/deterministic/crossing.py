@@ -8,8 +8,8 @@ import numpy as np
 
 from experiments.measures import ratio
 from jaxvar.analysis import Interval, paired, sample
-from jaxvar.analysis.resampling import RESAMPLES, resampled_cells
-from jaxvar.analysis.sample import environment_name
+from jaxvar.analysis.captions import environment_name
+from jaxvar.analysis.intervals import RESAMPLES, resampled_cells
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables import Column, Table
 

@@ -8,7 +8,7 @@ from experiments import tuning
 from experiments.by_value import exponent_table, regret_table, rows
 from experiments.experiment import FOLDER, Conclusions
 from experiments.measures import exponents, ratio
-from jaxvar.analysis.sample import value_text
+from jaxvar.analysis.captions import value_text
 from jaxvar.figures import against_parameter
 from jaxvar.study.result import StudyResult
 from jaxvar.tables import Column, Table

@@ -11,7 +11,7 @@ from experiments.experiment import Conclusions, Experiment
 from experiments.lower_bound.predict import first_drop
 from jaxvar.analysis import Interval
 from jaxvar.analysis.captions import constants_text, seeds_text
-from jaxvar.analysis.sample import sample
+from jaxvar.analysis.summaries import sample
 from jaxvar.figures.style import GREY, Drawing, finish, looks, panels, style
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables import Column, Table

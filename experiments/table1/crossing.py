@@ -9,7 +9,7 @@ import numpy as np
 from experiments.table1 import labels
 from experiments.table1.measured import QUIET, order, rival
 from jaxvar.analysis import Interval, sample
-from jaxvar.analysis.resampling import RESAMPLES, resampled_cells
+from jaxvar.analysis.intervals import RESAMPLES, resampled_cells
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables import Column, Table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jaxvar.analysis import mean_interval, sample
-from jaxvar.analysis.sample import named
+from jaxvar.analysis.captions import named
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables import Column, Table
 

@@ -1,12 +1,9 @@
-"""What a study's numbers say: NumPy in, plain dataclasses out.
+"""Statistics of a study: NumPy arrays in, plain dataclasses out.
 
-Seeds that failed are left out and counted; a NaN anywhere else is an error that names the cell.
+Failed seeds are left out and counted. A NaN in any other seed is an error that names the cell.
 """
 
-from jaxvar.analysis.bands import Band, band
-from jaxvar.analysis.coverage import Coverage, coverage
-from jaxvar.analysis.growth_fit import fit_growth_law
-from jaxvar.analysis.growth_law import GrowthFit, Law, Term
+from jaxvar.analysis.growth import GrowthFit, Law, Term, fit_growth_law
 from jaxvar.analysis.intervals import (
     Interval,
     bootstrap_interval,
@@ -16,11 +13,20 @@ from jaxvar.analysis.intervals import (
     proportion,
     proportion_interval,
 )
-from jaxvar.analysis.occupancy import Occupancy, occupancy
 from jaxvar.analysis.paired import Paired, against_reference, paired
-from jaxvar.analysis.sample import Sample, sample
 from jaxvar.analysis.slopes import Slope, slope_in_rounds, slopes_in, swept
-from jaxvar.analysis.speed import Speed, speed
+from jaxvar.analysis.summaries import (
+    Band,
+    Coverage,
+    Occupancy,
+    Sample,
+    Speed,
+    band,
+    coverage,
+    occupancy,
+    sample,
+    speed,
+)
 
 __all__ = [
     "Band",

@@ -1,58 +1,57 @@
-"""Least squares for sums of powers, by L-BFGS in float64, many problems of one shape at a time.
+"""Least squares for sums of powers, by L-BFGS in float64, for many problems of one shape at a time.
 
-Fitted are ``values [parameters]`` in ``log f = logsumexp_t(design_t @ values + offset_t)`` to ``target [points]``, on
-the scale of logarithms or of relative errors.
+A problem fits ``log f = logsumexp_t(design_t @ values + offset_t)`` to ``target [points]`` by its ``values
+[parameters]``, on the scale of logarithms or of relative errors.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import importlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-Array = np.ndarray[Any, Any]
-_BLOCK = 64  # problems per call: one compiled program serves any number of them, and all starts of one
+from jaxvar.analysis.intervals import Array
+
+_BLOCK = 64  # problems per call: one compiled program serves any number of problems, or all starts of one problem
 _MOST_STEPS = 500
 _SLOPE = 1e-8  # largest entry of the gradient at which a fit has converged
+Carry = tuple[jax.Array, object, jax.Array, jax.Array]  # values, optimiser state, number of steps, gradient
 
 
-@dataclasses.dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """Problems of one shape, one per row."""
 
     design: Array  # [rows, terms, points, parameters]
     offset: Array  # [rows, terms, points]
     target: Array  # [rows, points]
 
-    def rows(self, which: Any) -> Problem:
-        """Some of them."""
-        return Problem(self.design[which], self.offset[which], self.target[which])
+    def rows(self, which: slice | Array) -> Problem:
+        """Return the selected rows."""
+        return Problem(*(x[which] for x in self))
 
 
-@dataclasses.dataclass(frozen=True)
-class Solution:
-    """What was found for each row."""
+class Solution(NamedTuple):
+    """The fit of each row."""
 
     values: Array  # [rows, parameters]
-    fitted: Array  # [rows, points]   logarithms
+    fitted: Array  # [rows, points]   log f
     loss: Array  # [rows]
     slope: Array  # [rows]   largest entry of the gradient
     converged: Array  # [rows]   bool
 
 
 def solve(problem: Problem, scale: str, start: Array | None = None) -> Solution:
-    """Fit every row from ``start [parameters]``; without one, fit each from 64 starts and keep the best."""
+    """Fit every row from ``start [parameters]``; if None, fit each row from 64 starts and keep the best fit."""
     if start is not None:
         return _concatenate(
             [
-                _play(problem.rows(rows), np.tile(start, (len(rows), 1)), scale)
+                _fit_block(problem.rows(rows), np.tile(start, (len(rows), 1)), scale)
                 for rows in np.split(np.arange(len(problem.target)), range(_BLOCK, len(problem.target), _BLOCK))
             ]
         )
@@ -60,26 +59,26 @@ def solve(problem: Problem, scale: str, start: Array | None = None) -> Solution:
 
 
 def response(problem: Problem, values: Array) -> Array:
-    """The derivative of the first row's fitted logarithms by the values, [points, parameters]."""
+    """Return the derivative of the first row's fitted logarithms by the values, [points, parameters]."""
     parts = problem.design[0] @ values + problem.offset[0]
     shares = np.exp(parts - parts.max(0))
     return np.einsum("tn,tnp->np", shares / shares.sum(0), problem.design[0])
 
 
 def _best(problem: Problem, scale: str) -> Solution:
-    """The first start is level with equal terms; the others, fixed once and for all, lie around it."""
+    """Fit a single row from 64 fixed starts: one where all terms are equal and constant, and others around it."""
     terms, parameters = problem.design.shape[1], problem.design.shape[3]
     starts = np.random.default_rng(0).normal(size=(_BLOCK, parameters)) - np.log(terms)
     starts[0] = -np.log(terms)
-    found = _play(problem.rows(np.zeros(_BLOCK, int)), starts, scale)
+    found = _fit_block(problem.rows(np.zeros(_BLOCK, int)), starts, scale)
     best = int(np.argmin(np.where(found.converged, found.loss, np.inf)))
-    return Solution(*(getattr(found, f.name)[best : best + 1] for f in dataclasses.fields(Solution)))
+    return Solution(*(x[best : best + 1] for x in found))
 
 
-def _play(problem: Problem, starts: Array, scale: str) -> Solution:
-    """At most one block of rows."""
+def _fit_block(problem: Problem, starts: Array, scale: str) -> Solution:
+    """Fit at most one block of rows."""
     rows = len(starts)
-    fill = np.minimum(np.arange(_BLOCK), rows - 1)  # repeats of the last row, which are thrown away
+    fill = np.minimum(np.arange(_BLOCK), rows - 1)  # the last row is repeated, and the repeats are dropped
     with _float64():
         arrays = (problem.design[fill], problem.offset[fill], problem.target[fill], starts[fill])
         found = [np.asarray(x)[:rows] for x in _program(scale)(*map(jnp.asarray, arrays))]
@@ -88,37 +87,40 @@ def _play(problem: Problem, starts: Array, scale: str) -> Solution:
 
 
 def _concatenate(parts: list[Solution]) -> Solution:
-    return Solution(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in dataclasses.fields(Solution)))
+    """Put the rows of several solutions below each other."""
+    return Solution(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 @functools.cache
-def _program(scale: str) -> Callable[..., Any]:
-    """The compiled fit of a block."""
+def _program(scale: str) -> Callable[..., tuple[jax.Array, ...]]:
+    """Return the compiled fit of a block."""
     return jax.jit(jax.vmap(functools.partial(_fit, scale)))
 
 
-def _fit(scale: str, design: Any, offset: Any, target: Any, start: Any) -> tuple[Any, Any, Any, Any]:
-    """One problem, one start."""
-    import optax  # not needed by those who only simulate
+def _fit(
+    scale: str, design: jax.Array, offset: jax.Array, target: jax.Array, start: jax.Array
+) -> tuple[jax.Array, ...]:
+    """Fit one problem from one start: return values, fitted logarithms, loss and largest entry of the gradient."""
+    import optax  # only fits need it
 
-    def fitted(values: Any) -> Any:
+    def fitted(values: jax.Array) -> jax.Array:
         return jax.nn.logsumexp(design @ values + offset, axis=0)
 
-    def loss(values: Any) -> Any:
+    def loss(values: jax.Array) -> jax.Array:
         gap = fitted(values) - target
         return jnp.mean(gap**2 if scale == "log" else jnp.expm1(jnp.clip(gap, max=50.0)) ** 2)
 
     method = optax.lbfgs(memory_size=10)
     value_and_slope = optax.value_and_grad_from_state(loss)
 
-    def step(carry: Any) -> Any:
+    def step(carry: Carry) -> Carry:
         values, state, number, _ = carry
         value, slope = value_and_slope(values, state=state)
         change, state = method.update(slope, state, values, value=value, grad=slope, value_fn=loss)
         values = optax.apply_updates(values, change)
         return values, state, number + 1, optax.tree.get(state, "grad")
 
-    def goes_on(carry: Any) -> Any:
+    def goes_on(carry: Carry) -> jax.Array:
         _, _, number, slope = carry
         return (number < _MOST_STEPS) & (jnp.max(jnp.abs(slope)) > _SLOPE)
 
@@ -130,8 +132,8 @@ def _fit(scale: str, design: Any, offset: Any, target: Any, start: Any) -> tuple
 
 @contextlib.contextmanager
 def _float64() -> Iterator[None]:
-    """Whatever the session's float type and its rules of promotion: optax mixes ranks and types."""
-    experimental = importlib.import_module("jax.experimental")  # where older versions of JAX have it
+    """Compute in float64 with standard promotion, whatever the session's settings: optax mixes ranks and types."""
+    experimental = importlib.import_module("jax.experimental")  # its place in older versions of JAX
     enable = jax.enable_x64 if hasattr(jax, "enable_x64") else experimental.enable_x64
     with enable(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield

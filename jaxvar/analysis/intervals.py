@@ -1,27 +1,33 @@
-"""Confidence intervals of means, medians and probabilities, over the first axis: the seeds."""
+"""Confidence intervals of means, medians and probabilities over the first axis (the seeds), and bootstrap resamples.
+
+``scipy.special`` supplies the quantiles. Two functions of ``scipy.stats`` come close but would change the last digits
+of published numbers: ``bootstrap`` adds up in another order, and returns NaN if all values are equal;
+``binomtest(...).proportion_ci`` finds the ends of the exact interval by a root search.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from jaxvar import parameters
-from jaxvar.analysis.resampling import RESAMPLES, resampled_means, resampled_seeds
-from jaxvar.analysis.sample import percent
+from jaxvar.analysis.captions import percent
 
-Array = np.ndarray[Any, Any]
-Statistic = Callable[..., Array]  # of values and ``axis``, such as ``np.mean`` and ``np.median``
+Array = np.ndarray
+Statistic = Callable[..., Array]  # takes values and ``axis``, as ``np.mean`` and ``np.median`` do
 Method = Literal["percentile", "bca"]
+RESAMPLES = 2000
+_MOST_ENTRIES = 4_000_000  # in a temporary array: 32 MB
 
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """An estimate with its interval, numbers or arrays, and what kind of interval it is."""
+    """An estimate with its confidence interval: numbers, or arrays of the same shape."""
 
-    estimate: Any  # [...]
+    estimate: Any  # [...]   a number or an array, as are low and high
     low: Any  # [...]
     high: Any  # [...]
     level: float
@@ -31,16 +37,16 @@ class Interval:
 
     @property
     def half(self) -> Any:
-        """Half of the width; the estimate is in the middle of a t interval only."""
+        """Half of the interval's width. Only t intervals have the estimate in their middle."""
         return (self.high - self.low) / 2
 
     def describe(self) -> str:
-        """What the interval is, for captions."""
+        """Describe the interval, for captions."""
         return f"{percent(self.level)} {self.kind} interval of the {self.of}"
 
 
 def interval(values: Array, level: float = 0.95) -> tuple[Array, Array]:
-    """Mean over the first axis, and the half width of its pointwise t interval."""
+    """Return the mean over the first axis and the half width of its t interval, [...] each."""
     from scipy import special
 
     n = _seeds(values, level)
@@ -48,34 +54,35 @@ def interval(values: Array, level: float = 0.95) -> tuple[Array, Array]:
 
 
 def proportion(count: int, total: int, level: float = 0.95) -> tuple[float, float]:
-    """The exact (Clopper-Pearson) interval of a probability, of which ``count`` of ``total`` trials came true."""
+    """Return the ends of the exact (Clopper-Pearson) interval of a probability, given ``count`` of ``total`` events."""
     from scipy import special
 
     parameters.check_count("total", total)
     parameters.check_count("count", count, low=0, high=total)
-    tail = (1 - _level(level)) / 2
+    check_level(level)
+    tail = (1 - level) / 2
     low = special.betaincinv(count, total - count + 1, tail) if count > 0 else 0.0
     high = special.betaincinv(count + 1, total - count, 1 - tail) if count < total else 1.0
     return float(low), float(high)
 
 
 def proportion_interval(count: int, total: int, of: str, level: float = 0.95) -> Interval:
-    """:func:`proportion`, with what it is."""
+    """Return the share ``count / total`` with its exact interval; ``of`` says what is counted."""
     low, high = proportion(count, total, level)
     return Interval(count / total, low, high, level, "Clopper-Pearson", of, total)
 
 
 def mean_interval(values: Array, level: float = 0.95) -> Interval:
-    """The mean of ``values [seeds, ...]`` with Student's t interval."""
+    """Return the mean of ``values [seeds, ...]`` with Student's t interval, [...]."""
     mean, half = interval(values, level)
     return Interval(mean, mean - half, mean + half, level, "t", "mean", len(values))
 
 
 def median_interval(values: Array, level: float = 0.95) -> Interval:
-    """The median of ``values [seeds, ...]`` with the narrowest symmetric pair of order statistics that covers it.
+    """Return the median of ``values [seeds, ...]`` with its interval of order statistics, [...].
 
-    The coverage is at least ``level`` for every distribution. Few seeds have no such pair (fewer than 6 at 95 %): the
-    interval is then the whole line.
+    The ends are the narrowest symmetric pair of order statistics whose coverage is at least ``level`` for every
+    distribution. With few seeds (fewer than 6 at 95 %) there is no such pair, and the interval is the whole line.
     """
     from scipy import special
 
@@ -100,15 +107,16 @@ def bootstrap_interval(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    """A statistic of ``values [seeds, ...]`` with its bootstrap interval over the seeds.
+    """Return a statistic of ``values [seeds, ...]`` with its bootstrap interval over the seeds, [...].
 
     Args:
       values: ``[seeds, ...]``.
-      statistic: maps ``values`` and ``axis`` to the values without that axis: ``np.mean``, ``np.median``, ...
-      level: of the interval.
-      method: quantiles of the resampled statistics, or bias-corrected and accelerated (Efron 1987) ones.
-      resamples: how many.
-      seed: of the resampling; equal arguments give equal intervals.
+      statistic: a function of values and ``axis`` that removes that axis, such as ``np.mean`` or ``np.median``.
+      level: level of the interval.
+      method: ``percentile`` takes quantiles of the resampled statistics; ``bca`` corrects them for bias and
+        acceleration (Efron 1987).
+      resamples: number of resamples.
+      seed: seed of the resampling; equal arguments give equal intervals.
     """
     n = _seeds(values, level)
     parameters.check_choice("method", method, ("percentile", "bca"))
@@ -127,8 +135,45 @@ def bootstrap_interval(
     return Interval(estimate, low, high, level, kind, getattr(statistic, "__name__", "statistic"), n)
 
 
+def resampled_seeds(num_seeds: int, number: int, seed: int, entries: int = 1) -> Iterator[Array]:
+    """Yield ``number`` resamples of indices, in blocks ``[block, num_seeds]`` that bound the memory.
+
+    ``entries`` is the number of values that the caller fetches per index.
+    """
+    parameters.check_count("resamples", number)
+    parameters.check_count("seed", seed, low=0)
+    rng = np.random.default_rng(seed)
+    block = max(1, _MOST_ENTRIES // (num_seeds * entries))
+    for first in range(0, number, block):
+        yield rng.integers(num_seeds, size=(min(block, number - first), num_seeds))
+
+
+def resampled_means(values: Array, number: int, seed: int) -> Array:
+    """Return the means over the seeds of ``number`` resamples of ``values [seeds, ...]``, [number, ...]."""
+    num_seeds = len(values)
+    flat = values.reshape(num_seeds, -1)
+    means = []
+    for drawn in resampled_seeds(num_seeds, number, seed):
+        rows = num_seeds * np.arange(len(drawn))[:, None]
+        counts = np.bincount((drawn + rows).ravel(), minlength=drawn.size)  # how often a resample has each seed
+        means.append(counts.reshape(drawn.shape).astype(np.float64) @ flat / num_seeds)
+    return np.concatenate(means).reshape(number, *values.shape[1:])
+
+
+def resampled_cells(values: Sequence[Array], seeds: Sequence[Array], number: int, seed: int) -> tuple[list[Array], str]:
+    """Return resampled means of several cells, and the word for how they were resampled.
+
+    ``values[i]`` is ``[seeds, ...]``, and ``seeds[i]`` are the seeds' numbers. If all cells have the same seeds, each
+    resample takes the same seeds in all cells ("jointly"), so that what a seed has in common between cells cancels in
+    differences. Otherwise each cell has its own resamples ("cell by cell").
+    """
+    together = all(np.array_equal(s, seeds[0]) for s in seeds)
+    means = [resampled_means(v, number, seed if together else seed + i) for i, v in enumerate(values)]
+    return means, "jointly" if together else "cell by cell"
+
+
 def _bca(drawn: Array, estimate: Array, left_out: Array, tails: Array) -> tuple[Array, Array]:
-    """Ends at shifted quantiles of ``drawn [resamples, ...]``, by the ``left_out [seeds, ...]`` statistics."""
+    """Return the BCa ends from ``drawn [resamples, ...]`` and the jackknife statistics ``left_out [seeds, ...]``."""
     from scipy import special
 
     number = len(drawn)
@@ -146,7 +191,7 @@ def _bca(drawn: Array, estimate: Array, left_out: Array, tails: Array) -> tuple[
 
 
 def _quantile(ordered: Array, share: Array) -> Array:
-    """The quantile ``share [...]`` of each column of ``ordered [resamples, ...]``."""
+    """Return the quantile ``share [...]`` of each column of ``ordered [resamples, ...]``, [...]."""
     at = share * (len(ordered) - 1)
     floor = np.clip(np.floor(at).astype(int), 0, max(0, len(ordered) - 2))
     low, high = (
@@ -156,19 +201,21 @@ def _quantile(ordered: Array, share: Array) -> Array:
 
 
 def _jackknife(values: Array, statistic: Statistic) -> Array:
-    """The statistic without each seed in turn, ``[seeds, ...]``."""
+    """Return the statistic without each seed in turn, [seeds, ...]."""
     n = len(values)
     if statistic is np.mean:
         return (values.sum(0) - values) / (n - 1)
     return np.stack([statistic(np.delete(values, i, axis=0), axis=0) for i in range(n)])
 
 
-def _level(level: float) -> float:
-    return float(parameters.check_number("level", level, low=0.0, high=1.0, low_open=True, high_open=True))
+def check_level(level: float) -> None:
+    """Raise an error unless the level is above 0 and below 1."""
+    parameters.check_number("level", level, low=0.0, high=1.0, low_open=True, high_open=True)
 
 
 def _seeds(values: Array, level: float) -> int:
-    _level(level)
+    """Return the number of seeds, after a check that it and the level allow an interval."""
+    check_level(level)
     if len(values) < 2:
         raise ValueError(f"values must have at least 2 seeds, got {len(values)}")
     return len(values)

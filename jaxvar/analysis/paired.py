@@ -1,4 +1,4 @@
-"""Differences to a reference algorithm, seed by seed: both met the same problem, arms and noise."""
+"""Differences from a reference algorithm, seed by seed: both algorithms met the same problem, arms and noise."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import dataclasses
 
 import numpy as np
 
-from jaxvar.analysis.intervals import Interval, bootstrap_interval, mean_interval, proportion_interval
-from jaxvar.analysis.resampling import RESAMPLES
-from jaxvar.analysis.sample import cell_name, sample
+from jaxvar.analysis.captions import cell_name
+from jaxvar.analysis.intervals import RESAMPLES, Interval, bootstrap_interval, mean_interval, proportion_interval
+from jaxvar.analysis.summaries import sample
 from jaxvar.study.result import CellResult, StudyResult
 
 
 @dataclasses.dataclass(frozen=True)
 class Paired:
-    """A cell minus the reference's cell, at the last round."""
+    """Differences between a cell and the reference's cell at the last round."""
 
     cell: CellResult
     reference: CellResult
     record: str
-    difference: Interval  # of the mean, by Student's t
-    bootstrap: Interval  # the same by BCa
-    wins: Interval  # the share of seeds with less than the reference
-    ties: int  # seeds with exactly as much
-    seeds: int  # that both have
-    unmatched: int  # that one of them does not have
-    left_out: int  # that both have, and that failed in one of them
+    difference: Interval  # mean difference, Student's t
+    bootstrap: Interval  # mean difference, bootstrap BCa
+    wins: Interval  # share of seeds with less than the reference
+    ties: int  # number of seeds with exactly as much
+    seeds: int  # number of seeds that both cells have and that failed in neither
+    unmatched: int  # number of seeds that only one cell has
+    left_out: int  # number of seeds that both cells have and that failed in one of them
 
 
 def paired(
@@ -40,7 +40,7 @@ def paired(
     """Compare two cells of the same environment and setting over the seeds that they have in common.
 
     Raises:
-      ValueError: where the problems or the last rounds differ, or fewer than 2 common seeds went well.
+      ValueError: the environments or the last rounds differ, or fewer than 2 common seeds did not fail.
     """
     both = f"{cell_name(cell)}, and {cell_name(reference)}"
     if _problem(cell) != _problem(reference):
@@ -50,13 +50,13 @@ def paired(
             f"{both}: a paired difference needs the same last round, got {cell.rounds[-1]} and {reference.rounds[-1]}"
         )
     mine, theirs = sample(cell, record), sample(reference, record)
-    if mine.final.ndim != 1 or theirs.final.ndim != 1:
-        raise ValueError(f"{both}: a paired difference needs one number per seed and round, which {record!r} is not")
     common, i, j = np.intersect1d(mine.seeds, theirs.seeds, assume_unique=True, return_indices=True)
     matched = np.intersect1d(cell.seeds, reference.seeds, assume_unique=True)
     if len(common) < 2:
-        raise ValueError(f"{both}: a paired difference needs at least 2 common seeds that went well, got {len(common)}")
-    difference = mine.final[i] - theirs.final[j]
+        raise ValueError(
+            f"{both}: a paired difference needs at least 2 common seeds that did not fail, got {len(common)}"
+        )
+    difference = mine.curves[i, -1] - theirs.curves[j, -1]
     return Paired(
         cell=cell,
         reference=reference,
@@ -80,19 +80,19 @@ def against_reference(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[Paired, ...]:
-    """Every cell of the other algorithms, in the study's order, minus the reference in the same problem.
+    """Compare every cell of the other algorithms with the reference in the same environment, in the study's order.
 
     Args:
       result: the study.
-      reference: label of the algorithm to compare with; else the study's own.
-      record: what is compared, at the last round.
-      level: of the intervals.
-      resamples: of the bootstrap.
-      seed: of the resampling.
+      reference: label of the algorithm to compare with; None takes the study's reference.
+      record: name of the record to compare, at the last round.
+      level: level of the intervals.
+      resamples: number of bootstrap resamples.
+      seed: seed of the resampling.
     """
     label = result.reference if reference is None else reference
     if label is None:
-        raise ValueError(f"reference must be one of {', '.join(map(repr, result.algorithms))}: the study names none")
+        raise ValueError(f"reference must be one of {', '.join(map(repr, result.algorithms))}: the study has none")
     if label not in result.algorithms:
         raise ValueError(f"reference must be one of {', '.join(map(repr, result.algorithms))}, got {label!r}")
     return tuple(
@@ -103,7 +103,7 @@ def against_reference(
 
 
 def reference_of(result: StudyResult, cell: CellResult, label: str) -> CellResult:
-    """The reference's cell for ``cell``: in its problem, and with its setting where the reference was swept too."""
+    """Return the reference's cell in the same environment, with the same settings if the reference was swept too."""
     found = [c for c in result.cells if c.algorithm == label and _problem(c) == _problem(cell)]
     if len(found) > 1:
         found = [c for c in found if all(cell.algorithm_settings.get(k) == v for k, v in c.algorithm_settings.items())]
@@ -116,4 +116,5 @@ def reference_of(result: StudyResult, cell: CellResult, label: str) -> CellResul
 
 
 def _problem(cell: CellResult) -> tuple[str, dict[str, object]]:
+    """Return the environment with its settings, to compare cells by."""
     return cell.environment, dict(cell.environment_settings)

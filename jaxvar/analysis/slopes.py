@@ -1,43 +1,40 @@
-"""Growth exponents: least squares slopes on logarithmic axes, in a swept parameter or in the rounds."""
+"""Growth exponents: least-squares slopes on logarithmic axes, in a swept parameter or in the rounds."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from jaxvar import parameters
-from jaxvar.analysis.intervals import Interval
-from jaxvar.analysis.resampling import RESAMPLES, resampled_cells, resampled_means
-from jaxvar.analysis.sample import Sample, algorithm_name, environment_name, named, sample, swept_value, value_text
+from jaxvar.analysis.captions import algorithm_name, cell_name, environment_name, named, value_text
+from jaxvar.analysis.intervals import RESAMPLES, Array, Interval, check_level, resampled_cells, resampled_means
+from jaxvar.analysis.panels import grouped
+from jaxvar.analysis.summaries import Sample, sample
 from jaxvar.study.result import CellResult, StudyResult
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Slope:
-    """``mean = exp(intercept) * parameter^slope``, or why there is no such line."""
+    """The fitted line ``mean = exp(intercept) * parameter^slope``, or the reasons why there is none."""
 
-    algorithm: str  # with the settings that are the same for all points
-    environment: str
-    cells: tuple[CellResult, ...]  # one per point, or the one whose curve it is
+    algorithm: str  # name with the settings that all points share
+    environment: str  # name with the settings that all points share
+    cells: tuple[CellResult, ...]  # one per point, or one cell for a slope in the rounds
     record: str
     parameter: str
     x: Array  # [points]   values of the parameter
-    mean: Array  # [points]   over the seeds
-    used: Array  # [points]   bool, whether a point entered the line
-    slope: Interval | None  # None where fewer than two points could enter
+    mean: Array  # [points]   mean over the seeds
+    used: Array  # [points]   bool, True for points that the line was fitted to
+    slope: Interval | None  # None if fewer than two points could be used
     intercept: float | None
-    excluded: tuple[str, ...]  # the points that could not, with the reason
-    resampled: str  # "jointly" where all points have the same seeds, else "cell by cell"
-    seeds: tuple[int, ...]  # per cell
-    left_out: int  # seeds that failed, in all cells
+    excluded: tuple[str, ...]  # points that could not be used, with the reason
+    resampled: str  # "jointly" if all points have the same seeds, else "cell by cell"
+    seeds: tuple[int, ...]  # number of seeds per cell
+    left_out: int  # number of failed seeds in all cells
 
     def line(self, x: Array) -> Array:
-        """The fitted line at ``x``."""
+        """Return the fitted line at ``x``, in the shape of ``x``."""
         if self.slope is None or self.intercept is None:
             raise ValueError(f"{self.algorithm} in {self.environment}: there is no line; {'; '.join(self.excluded)}")
         return np.exp(self.intercept) * np.asarray(x, np.float64) ** self.slope.estimate
@@ -52,27 +49,40 @@ def slopes_in(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[Slope, ...]:
-    """The final record against a swept parameter, one line for each algorithm, environment and setting of the others.
+    """Fit the final record against a swept parameter, one line per algorithm, environment and other settings.
 
     Args:
       result: the study.
       parameter: name of a swept parameter, of the environments or of the algorithms.
-      record: what grows.
-      level: of the intervals, which are percentiles over resampled seeds.
-      resamples: how many.
-      seed: of the resampling.
+      record: name of the record to fit.
+      level: level of the intervals, which are percentiles over resampled seeds.
+      resamples: number of resamples.
+      seed: seed of the resampling.
     """
-    groups: dict[tuple[str, str], list[CellResult]] = {}
-    for cell in result.cells:
-        if swept_value(cell, parameter) is not None:
-            groups.setdefault(_others(cell, parameter), []).append(cell)
+
+    def other_settings(cell: CellResult) -> tuple[str, str]:
+        return (
+            named(cell.algorithm, {k: v for k, v in cell.algorithm_settings.items() if k != parameter}),
+            named(cell.environment, {k: v for k, v in cell.environment_settings.items() if k != parameter}),
+        )
+
+    groups = grouped((c for c in result.cells if swept_value(c, parameter) is not None), other_settings)
     if not groups:
         raise ValueError(
             f"parameter must be a swept one ({', '.join(swept(result)) or 'none was swept'}), got {parameter!r}"
         )
-    return tuple(
-        _slope_of_cells(names, cells, parameter, record, level, resamples, seed) for names, cells in groups.items()
-    )
+    slopes = []
+    for names, cells in groups.items():
+        x = [swept_value(cell, parameter) for cell in cells]
+        wrong = [value for value in x if not _is_number(value)]
+        if wrong:
+            raise ValueError(f"parameter must have numbers as values, got {wrong[0]!r} for {parameter!r}")
+        samples = tuple(sample(cell, record) for cell in cells)
+        final = [s.curves[:, -1] for s in samples]
+        drawn, how = resampled_cells(final, [s.seeds for s in samples], resamples, seed)
+        mean, means = np.array([v.mean() for v in final]), np.stack(drawn, axis=1)
+        slopes.append(_slope(names, samples, parameter, np.array(x, np.float64), mean, means, level, how))
+    return tuple(slopes)
 
 
 def slope_in_rounds(
@@ -84,11 +94,11 @@ def slope_in_rounds(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Slope:
-    """The slope of one mean curve over the recorded rounds from ``burn_in`` on; whole curves are resampled."""
+    """Fit one mean curve over the recorded rounds from ``burn_in`` on; whole curves are resampled."""
     parameters.check_count("burn_in", burn_in, high=int(cell.rounds[-1]))
     curve = sample(cell, record)
     late = cell.rounds >= burn_in
-    values = _one_number_each(curve)[:, late]
+    values = curve.curves[:, late]
     drawn = resampled_means(values, resamples, seed)
     x = cell.rounds[late].astype(np.float64)
     names = (algorithm_name(cell), environment_name(cell))
@@ -96,32 +106,22 @@ def slope_in_rounds(
 
 
 def swept(result: StudyResult) -> tuple[str, ...]:
-    """Names of the swept parameters with a number in every cell that has them, in the study's order."""
-    found: dict[str, list[Any]] = {}
+    """Return the names of the swept parameters whose values are all numbers, in the study's order."""
+    found: dict[str, list[object]] = {}
     for cell in result.cells:
         for name, value in {**cell.environment_settings, **cell.algorithm_settings}.items():
             found.setdefault(name, []).append(value)
     return tuple(name for name, values in found.items() if all(map(_is_number, values)) and len(set(values)) > 1)
 
 
-def _slope_of_cells(
-    names: tuple[str, str],
-    cells: Sequence[CellResult],
-    parameter: str,
-    record: str,
-    level: float,
-    resamples: int,
-    seed: int,
-) -> Slope:
-    x = [swept_value(cell, parameter) for cell in cells]
-    wrong = [value for value in x if not _is_number(value)]
-    if wrong:
-        raise ValueError(f"parameter must have numbers as values, got {parameter!r} with {wrong[0]!r}")
-    samples = tuple(sample(cell, record) for cell in cells)
-    final = [_one_number_each(s)[:, -1] for s in samples]
-    drawn, how = resampled_cells(final, [s.seeds for s in samples], resamples, seed)
-    mean = np.array([v.mean() for v in final])
-    return _slope(names, samples, parameter, np.array(x, np.float64), mean, np.stack(drawn, axis=1), level, how)
+def swept_value(cell: CellResult, parameter: str) -> object:
+    """Return the cell's value of a swept parameter of its environment or algorithm; None if it was not swept."""
+    found: list[object] = [s[parameter] for s in (cell.environment_settings, cell.algorithm_settings) if parameter in s]
+    if len(found) == 2 and found[0] != found[1]:
+        raise ValueError(
+            f"{cell_name(cell)}: {parameter!r} is swept in the environment and in the algorithm, with different values"
+        )
+    return found[0] if found else None
 
 
 def _slope(
@@ -134,8 +134,8 @@ def _slope(
     level: float,
     resampled: str,
 ) -> Slope:
-    """The line through ``log mean [points]``, and the spread of those through ``drawn [resamples, points]``."""
-    parameters.check_number("level", level, low=0.0, high=1.0, low_open=True, high_open=True)
+    """Fit the line through ``log mean [points]``, with the interval from ``drawn [resamples, points]``."""
+    check_level(level)
     record = samples[0].record
     used, excluded = _positive(parameter, record, x, mean, drawn)
     interval, intercept = None, None
@@ -167,7 +167,7 @@ def _slope(
 
 
 def _positive(parameter: str, record: str, x: Array, mean: Array, drawn: Array) -> tuple[Array, tuple[str, ...]]:
-    """Which points have a logarithm, and the names of those that have none."""
+    """Return which points have a logarithm, [points], and a sentence for each reason to exclude the others."""
     reasons = {
         f"{parameter} is not positive": x <= 0,
         f"the mean {record} is not positive": (x > 0) & (mean <= 0),
@@ -178,32 +178,18 @@ def _positive(parameter: str, record: str, x: Array, mean: Array, drawn: Array) 
 
 
 def _listed(values: Array) -> str:
-    """A few values, or the range and the number of many."""
+    """Return up to four values as text, or the range and the number of more."""
     if len(values) <= 4:
         return ", ".join(map(value_text, values))
     return f"{value_text(values.min())} to {value_text(values.max())} ({len(values)} points)"
 
 
 def _least_squares(where: Array, values: Array) -> tuple[Array, Array]:
-    """Slopes and intercepts of the lines through ``values [lines, points]`` at ``where [points]``."""
+    """Return slopes and intercepts, [lines], of the lines through ``values [lines, points]`` at ``where [points]``."""
     centred = where - where.mean()
     slopes = values @ centred / np.sum(centred**2)
     return slopes, values.mean(1) - slopes * where.mean()
 
 
-def _one_number_each(values: Sample) -> Array:
-    if values.values.ndim != 2:
-        raise ValueError(f"record must have one number per seed and round, which {values.record!r} has not")
-    return values.values
-
-
-def _others(cell: CellResult, parameter: str) -> tuple[str, str]:
-    """Algorithm and environment with all settings but the parameter."""
-    return (
-        named(cell.algorithm, {k: v for k, v in cell.algorithm_settings.items() if k != parameter}),
-        named(cell.environment, {k: v for k, v in cell.environment_settings.items() if k != parameter}),
-    )
-
-
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

@@ -10,7 +10,7 @@ from jaxvar.audit.cases import Size, cases
 from jaxvar.audit.figure import slack_figure
 from jaxvar.audit.outcome import Outcome, counterexamples, table
 from jaxvar.audit.page import write_page
-from jaxvar.figures.save import save
+from jaxvar.figures.style import save
 from jaxvar.files import write_whole
 from jaxvar.study.precision import in_precision
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 
-from jaxvar.analysis.sample import percent
+from jaxvar.analysis.captions import percent
 from jaxvar.audit.statement import Finding
 from jaxvar.tables.render import Column, Table
 

@@ -12,10 +12,8 @@ from jaxvar.audit.outcome import Outcome, counterexamples, promised
 from jaxvar.audit.statement import Finding
 from jaxvar.figures.style import style
 from jaxvar.files import write_whole
-from jaxvar.report.digits import between, plain
-from jaxvar.report.markup import Html, embed, label, tag
+from jaxvar.report.markup import MISSING, Column, Entry, Html, Row, between, embed, label, name, plain, table, tag
 from jaxvar.report.page import document
-from jaxvar.report.table import MISSING, Column, Entry, Row, name, table
 
 _SCRIPTS = ("tables.js", "theme.js")
 _CLAIMS = {"holds": "holds", "fails": "fails as printed", "open": "not proved as it stands"}

@@ -13,7 +13,7 @@ from jaxvar.calibration.evidence import Calibration
 from jaxvar.calibration.preset import to_json, write_preset
 from jaxvar.calibration.search import calibrate
 from jaxvar.calibration.show import figure, points, summary, verdict
-from jaxvar.figures.save import save
+from jaxvar.figures.style import save
 from jaxvar.files import write_whole
 from jaxvar.simulate import SimulationError
 

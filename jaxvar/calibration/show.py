@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvar.analysis.captions import seeds_text
-from jaxvar.analysis.sample import percent
+from jaxvar.analysis.captions import percent, seeds_text
 from jaxvar.calibration.evidence import LEAST_SEEDS, Calibration, Swept, passes
 from jaxvar.figures.style import Drawing, Width, finish, looks, panels, plain, style
 from jaxvar.tables.render import Column, Table

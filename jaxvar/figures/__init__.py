@@ -1,13 +1,10 @@
-"""Figures of a study, at a venue's width; matplotlib is imported when the first one is drawn."""
+"""Figures of a study at the width of a venue; matplotlib is imported when the first figure is drawn."""
 
-from jaxvar.figures.against_parameter import against_parameter
-from jaxvar.figures.growth_fit import growth_fit
-from jaxvar.figures.occupancy import layer_occupancy
+from jaxvar.analysis.panels import pages
+from jaxvar.figures.growth import against_parameter, growth_fit
 from jaxvar.figures.of_study import draw_study
-from jaxvar.figures.problems import pages
-from jaxvar.figures.regret_curves import regret_curves
-from jaxvar.figures.save import save
-from jaxvar.figures.style import WIDTHS, Drawing
+from jaxvar.figures.problems import layer_occupancy, regret_curves
+from jaxvar.figures.style import WIDTHS, Drawing, save
 
 __all__ = [
     "WIDTHS",

@@ -1,4 +1,4 @@
-"""All figures of a study, as files."""
+"""All figures of a study, saved as files."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from jaxvar.analysis.bands import Kind
 from jaxvar.analysis.captions import visible
+from jaxvar.analysis.panels import pages
 from jaxvar.analysis.slopes import swept
-from jaxvar.figures.against_parameter import against_parameter
-from jaxvar.figures.occupancy import layer_occupancy
-from jaxvar.figures.problems import pages
-from jaxvar.figures.regret_curves import AxisScale, regret_curves
-from jaxvar.figures.save import save
-from jaxvar.figures.style import Drawing, Width
+from jaxvar.analysis.summaries import BandKind
+from jaxvar.figures.growth import against_parameter
+from jaxvar.figures.problems import AxisScale, layer_occupancy, regret_curves
+from jaxvar.figures.style import Drawing, Width, save
 from jaxvar.files import write_whole
 from jaxvar.study.result import StudyResult
 
@@ -25,19 +23,19 @@ def draw_study(
     *,
     width: Width = "neurips",
     scale: AxisScale = "log",
-    kind: Kind = "simultaneous",
+    kind: BandKind = "simultaneous",
 ) -> list[Path]:
-    """Draw regret curves, regret against each swept number and layer occupancy, as far as they were recorded.
+    """Draw regret curves, regret against each swept number, and layer occupancy if it was recorded.
 
     Args:
       result: the study.
-      out: folder, which is made where it is missing.
-      width: of which venue.
-      scale: of the axes of regret curves.
-      kind: of their bands.
+      out: folder for the files, created if needed.
+      width: venue that sets the figures' width.
+      scale: scale of the axes of regret curves.
+      kind: kind of the bands of regret curves.
 
     Returns:
-      The paths: a PDF and a PNG of each figure, and ``captions.txt``.
+      The paths of a PDF and a PNG for each figure, and of ``captions.txt``.
     """
     paths, captions = list[Path](), list[str]()
     for name, drawing in _drawings(result, width, scale, kind):
@@ -47,22 +45,22 @@ def draw_study(
     return [*paths, write_whole(Path(out) / "captions.txt", lambda buffer: buffer.write(text.encode()))]
 
 
-def _drawings(result: StudyResult, width: Width, scale: AxisScale, kind: Kind) -> Iterator[tuple[str, Drawing]]:
-    """Names of files, and figures; many problems are spread over several."""
+def _drawings(result: StudyResult, width: Width, scale: AxisScale, kind: BandKind) -> Iterator[tuple[str, Drawing]]:
+    """Yield the file name and the figure of each drawing; many environment settings take several figures."""
     for i, page in enumerate(pages(result)):
-        yield f"regret{_number(i)}", regret_curves(page, width=width, scale=scale, kind=kind)
+        yield f"regret{_suffix(i)}", regret_curves(page, width=width, scale=scale, kind=kind)
     used = set[str]()
     for parameter in swept(result):
         name = "against_" + re.sub(r"[^A-Za-z0-9_-]+", "_", parameter)
-        while name in used:  # names may differ in what is no letter
+        while name in used:  # two parameters may differ only in replaced characters
             name += "_"
         used.add(name)
         yield name, against_parameter(result, parameter, width=width)
-    if any("layer_rounds" in cell.records for cell in result.cells):
-        for i, page in enumerate(pages(result)):
-            if any("layer_rounds" in cell.records for cell in page.cells):
-                yield f"layers{_number(i)}", layer_occupancy(page, width=width)
+    for i, page in enumerate(pages(result)):
+        if any("layer_rounds" in cell.records for cell in page.cells):
+            yield f"layers{_suffix(i)}", layer_occupancy(page, width=width)
 
 
-def _number(i: int) -> str:
+def _suffix(i: int) -> str:
+    """Return the suffix of the file name of page ``i``; the first page has none."""
     return f"_{i + 1}" if i else ""

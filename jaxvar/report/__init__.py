@@ -1,4 +1,4 @@
-"""One self-contained HTML page of a study: no network, no server, nothing to install."""
+"""A study as one self-contained HTML page, which needs no network and no server."""
 
 from jaxvar.report.page import page, write_page
 

@@ -1,4 +1,4 @@
-"""Tables of a study: for the terminal, as CSV, LaTeX and Markdown."""
+"""Tables of a study as text, CSV, LaTeX and Markdown."""
 
 from jaxvar.tables.of_study import TABLES, available, coverage, exponents, final_regret, occupancy, speed
 from jaxvar.tables.render import Column, Format, Table

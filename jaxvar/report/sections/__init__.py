@@ -1,1 +1,0 @@
-"""The parts of the page, in their order on it."""
