@@ -22,6 +22,11 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
+from jaxvar import parameters
+from jaxvar.parameters import leaf, pytree, static
+
+Number = jax.Array | float  # one number, [], that may be traced and swept
+
 
 class Observation(NamedTuple):
     """A round's decision set."""
@@ -42,6 +47,24 @@ class MdpInstance(NamedTuple):
     initial: jax.Array  # [S]   the distribution of an episode's first state
 
 
+@pytree
+class Drawn:
+    """The law of a table that each seed draws, in place of the table itself."""
+
+    law: str = static()
+
+    @classmethod
+    def or_given(cls, *laws: str) -> Any:
+        """Return the check of a parameter that is one of ``laws`` or a given table, [rows, columns]."""
+
+        def check(name: str, value: object) -> Any:
+            if isinstance(value, str):
+                return cls(law=parameters.check_choice(name, value, laws))
+            return leaf(parameters.check_array(name, value, (None, None)))
+
+        return check
+
+
 class Environment(Protocol):
     """The three methods every bandit environment has."""
 
@@ -50,16 +73,16 @@ class Environment(Protocol):
         ...
 
     def observe(self, instance: Any, round: jax.Array, key: jax.Array) -> Any:
-        """The decision set of a round."""
+        """Return the decision set of a round."""
         ...
 
     def pull(self, instance: Any, observation: Any, action: jax.Array, round: jax.Array, key: jax.Array) -> jax.Array:
-        """The reward of an arm."""
+        """Return the reward of an arm, []."""
         ...
 
 
 class EpisodicEnvironment(Protocol):
-    """What every episodic environment has."""
+    """The horizon and the method that every episodic environment has."""
 
     @property
     def horizon(self) -> int:
