@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from jaxvar import parameters
 from jaxvar.environments.explicit_mdp import ExplicitMdp, explicit_mdp, normalised
+from jaxvar.environments.interface import Array
 
 _DEFAULTS = {"mixture": (10, 100), "tabular": (5, 20)}  # S and H of the published experiments with RiverSwim
 _SMALL, _LARGE = 0.005, 1.0  # RiverSwim's rewards at the first and at the last state, before division by H
 _INNER = 3  # states of DeepTree before its leaves: the root and its two children
 _QUARTER = 3  # leaves below each child and action
 
-Array = np.ndarray[Any, Any]
-
 
 def riverswim(
-    num_states: int | None = None, horizon: int | None = None, *, features: str = "mixture", initial: Any = 0
+    num_states: int | None = None, horizon: int | None = None, *, features: str = "mixture", initial: object = 0
 ) -> ExplicitMdp:
     r"""A chain of S states with two actions: 0 drifts left, 1 swims right.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,18 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import parameters, planning
-from jaxvar.environments.interface import MdpInstance
+from jaxvar.environments.interface import Array, MdpInstance, array_of
 from jaxvar.parameters import count, factory, leaf, part, pytree
 
 _EXACT_SUPPORT = 16  # up to this many possible next states, all 2^n value functions of zeros and ones are tried
 _TOLERANCE = 1e-6
-
-Array = np.ndarray[Any, Any]
-
-
-def _of_rank(rank: int) -> Any:
-    """Return the check of an array with ``rank`` axes."""
-    return lambda name, value: leaf(parameters.check_array(name, value, (None,) * rank))
 
 
 def initial_state() -> Any:
@@ -37,14 +31,14 @@ class ExplicitMdp:
     """
 
     phi: Any = part(
-        _of_rank(4),
+        array_of(4),
         kw_only=False,
         doc="features ``[S, A, S, d]``, the next state on the third axis; ``|phi_V(s, a)| <= 1`` for all V in [0, 1].",
     )
     reward: Any = part(
-        _of_rank(2), kw_only=False, doc="``[S, A]``, not negative; no path of H steps may collect more than 1."
+        array_of(2), kw_only=False, doc="``[S, A]``, not negative; no path of H steps may collect more than 1."
     )
-    theta_star: Any = part(_of_rank(1), kw_only=False, doc="``[d]``.")
+    theta_star: Any = part(array_of(1), kw_only=False, doc="``[d]``.")
     horizon: int = count(kw_only=False, doc="H, steps per episode.")
     initial: Any = initial_state()
 
@@ -150,7 +144,7 @@ def _check_features(phi: Array) -> None:
             raise ValueError(f"|phi_V| must be at most 1 for V in [0, 1]: {found}")
 
 
-def _where(table: Array, find: Any) -> tuple[int, ...]:
+def _where(table: Array, find: Callable[[Array], np.intp]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(find(table), table.shape))
 
 

@@ -26,12 +26,10 @@ class HardMdp:
     dim: int = count(low=2, high=13, kw_only=False, doc="d: there are ``2^(d-1)`` actions.")
     horizon: int = count(low=2, kw_only=False, doc="H, steps per episode.")
     num_episodes: int | None = count(
-        default=None, doc=r"K, makes the gap of the lower bound, :math:`\Delta = \sqrt{\delta/K}/(4\sqrt 2)`."
+        default=None, doc="K, makes the gap of the lower bound, sqrt(delta / K) / (4 sqrt 2)."
     )
     gap: Number = number(
-        above=0,
-        default=None,
-        doc=r":math:`\Delta`, instead of ``num_episodes``; ``(d - 1) Delta`` must be at most :math:`\delta`.",
+        above=0, default=None, doc="Delta, instead of ``num_episodes``; ``(d - 1) Delta`` must be at most delta."
     )
 
     @property

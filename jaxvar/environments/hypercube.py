@@ -5,22 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jaxvar import parameters, random
-from jaxvar.environments.interface import Number, Observation
+from jaxvar.environments.interface import Array, Number, Observation
 from jaxvar.environments.linear_bandit import LinearInstance
 from jaxvar.environments.noise import Bernoulli, bernoulli
 from jaxvar.lowering import inner, take
 from jaxvar.parameters import count, leaf, number, pytree, static
 
 _BASE = 1.0 / 3.0  # mean of the Bernoulli before the gaps
-
-Array = np.ndarray[Any, Any]
 
 
 @pytree
@@ -44,7 +43,7 @@ class Hypercube:
         """``s sqrt(1 + d)`` at the largest level s: the norm of its arms."""
         return self.noise_bound * math.sqrt(1 + self.cube_dim)
 
-    def corners(self, dtype: Any) -> jax.Array:
+    def corners(self, dtype: DTypeLike) -> jax.Array:
         """Return all arms before scaling, ``(1, a)``, [2^d, d + 1]."""
         signs = all_signs(self.cube_dim)
         return jnp.asarray(np.concatenate([np.ones((len(signs), 1)), signs], axis=1).astype(dtype))
@@ -219,7 +218,12 @@ class HypercubeBlocks(Hypercube):
 
 
 def hypercube_blocks(
-    cube_dim: int, num_rounds: int, levels: Any, *, order: Sequence[int] | None = None, gap_multiplier: Number = 1.0
+    cube_dim: int,
+    num_rounds: int,
+    levels: Sequence[float] | Array,
+    *,
+    order: Sequence[int] | None = None,
+    gap_multiplier: Number = 1.0,
 ) -> HypercubeBlocks:
     r"""Rounds of several noise levels, known in advance, each level with a hypercube of its own.
 

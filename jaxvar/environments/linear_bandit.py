@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jaxvar import parameters, random
 from jaxvar.environments import noise as noises
-from jaxvar.environments.interface import Drawn, Number, Observation
+from jaxvar.environments.interface import Drawn, Number, Observation, array_of
 from jaxvar.lowering import computed_once, inner, take
-from jaxvar.parameters import count, factory, flag, leaf, number, part, pytree
+from jaxvar.parameters import count, factory, flag, number, part, pytree
 
 ARMS = ("sphere", "uniform", "hypercube")
 
@@ -33,10 +34,6 @@ def _noise(name: str, value: Any) -> Any:
     return value
 
 
-def _short_vector(name: str, value: Any) -> Any:
-    return None if value is None else leaf(parameters.check_array(name, value, (None,), max_norm=1.0))
-
-
 def _size(axis: int) -> Callable[[LinearBandit], int | None]:
     """Return the rule of a size that may be left out where the arms are given."""
     return lambda bandit: None if isinstance(bandit.arms, Drawn) else bandit.arms.shape[axis]
@@ -46,13 +43,8 @@ def _size(axis: int) -> Callable[[LinearBandit], int | None]:
 class LinearBandit:
     r"""Rewards :math:`\langle a, \theta^*\rangle + \epsilon` with arms fixed for a seed or drawn anew in each round."""
 
-    dim: int = count(default=None, rule=_size(1), kw_only=False, doc="d; may be left out where ``arms`` is an array.")
-    num_arms: int = count(
-        default=None,
-        rule=_size(0),
-        kw_only=False,
-        doc="size of the decision set; may be left out where ``arms`` is an array.",
-    )
+    dim: int = count(default=None, rule=_size(1), kw_only=False, doc="d; not needed where ``arms`` is an array.")
+    num_arms: int = count(default=None, rule=_size(0), kw_only=False, doc="size of the decision set; likewise.")
     noise: Any = part(_noise, default=None, doc="from :mod:`jaxvar.noise`; none if not given.")
     arms: Any = part(
         Drawn.or_given(*ARMS),
@@ -60,20 +52,14 @@ class LinearBandit:
         doc="``sphere`` (uniform on the unit sphere), ``uniform`` (coordinates uniform in [-1, 1] / sqrt(d)), "
         "``hypercube`` (coordinates -1 or 1, over sqrt(d)), or an array ``[num_arms, dim]``.",
     )
-    fresh: bool = flag(
-        default=False,
-        doc="draw the decision set anew in each round. Exploration is then nearly free: greedy play does well.",
-    )
+    fresh: bool = flag(default=False, doc="draw arms anew in each round; greedy play then explores nearly for free.")
     theta_star: Any = part(
-        _short_vector,
+        array_of(1, optional=True),
         default=None,
-        doc="``[dim]``, of norm at most 1; drawn uniformly on the unit sphere if not given.",
+        doc="``[dim]``, of norm at most 1; drawn on the unit sphere if not given.",
     )
     norm_bound: Number = number(
-        above=0,
-        squared=True,
-        default=1.0,
-        doc="A; an arm of an array must not be longer, and drawn arms are scaled by it.",
+        above=0, squared=True, default=1.0, doc="A: no given arm may be longer, and drawn arms are scaled by it."
     )
 
     @property
@@ -107,7 +93,7 @@ class LinearBandit:
                 "fresh must be False where arms is an array; jaxvar.replay_bandit plays arrays over rounds"
             )
         if self.theta_star is not None:
-            parameters.check_array("theta_star", self.theta_star, (self.dim,))
+            parameters.check_array("theta_star", self.theta_star, (self.dim,), max_norm=1.0)
         if hasattr(self.noise.schedule, "check_arms"):
             self.noise.schedule.check_arms(self.num_arms, self.dim)
         if not isinstance(self.noise, noises.Bernoulli) or parameters.is_traced(self.noise.scale):
@@ -162,7 +148,7 @@ class LinearBandit:
 linear_bandit = factory(LinearBandit)
 
 
-def draw_arms(words: jax.Array, num_arms: int, dim: int, kind: str, dtype: Any) -> jax.Array:
+def draw_arms(words: jax.Array, num_arms: int, dim: int, kind: str, dtype: DTypeLike) -> jax.Array:
     """Return arms ``[num_arms, dim]`` of a kind of :data:`ARMS` from the words ``[2]`` of a key."""
     word = random.bits(words, (num_arms, dim))
     if kind == "hypercube":

@@ -1,8 +1,8 @@
 """Noise with an exact conditional variance and a hard bound.
 
 A noise family has ``draw(word, std, mean)``, the noise from one random word, ``variance(std, mean)``, its exact
-variance, ``bound``, the R with ``|noise| <= R``, and ``schedule``, one of :mod:`jaxvar.environments.schedules`. Any
-object with these will do. A number in place of a schedule stands for a constant one.
+variance, ``bound``, the R with ``|noise| <= R``, and ``schedule``, one of :mod:`jaxvar.environments.schedules`.
+Every object with these will do. A number in place of a schedule stands for a constant one.
 
 In a round, :func:`jaxvar.linear_bandit` asks ``std = schedule.levels(schedule.at(round), arms, word)`` and
 ``variance(std, mean)``, and adds ``draw(word, std[action], mean[action])`` to the mean of the arm that is pulled.
@@ -11,7 +11,7 @@ In a round, :func:`jaxvar.linear_bandit` asks ``std = schedule.levels(schedule.a
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Self, cast
 
 import jax
 import jax.numpy as jnp
@@ -24,9 +24,10 @@ from jaxvar.environments.schedules import Schedule, constant
 from jaxvar.parameters import number, part, pytree
 
 
-def _schedule(name: str, value: Any) -> Any:
-    if all(hasattr(value, method) for method in ("at", "levels", "largest")):
-        return value
+def _schedule(name: str, value: Number | Schedule) -> Schedule:
+    """Return a schedule; any object with the methods of one passes as it is."""
+    if isinstance(value, Schedule) or all(hasattr(value, method) for method in ("at", "levels", "largest")):
+        return cast(Schedule, value)
     return constant(value)
 
 
@@ -57,11 +58,9 @@ class TwoPoint(Noise):
 
     @property
     def bound(self) -> Number:
-        """R, the largest standard deviation, []."""
         return self.schedule.largest
 
     def draw(self, word: jax.Array, std: jax.Array, mean: jax.Array) -> jax.Array:
-        """Return ``std`` with a random sign, []."""
         return random.signs(word, std.dtype) * std
 
 
@@ -71,11 +70,9 @@ class Uniform(Noise):
 
     @property
     def bound(self) -> Number:
-        """R, ``sqrt(3)`` times the largest standard deviation, []."""
         return math.sqrt(3) * self.schedule.largest
 
     def draw(self, word: jax.Array, std: jax.Array, mean: jax.Array) -> jax.Array:
-        """Return a point of the interval, []."""
         return (2 * random.uniform(word, std.dtype) - 1) * math.sqrt(3) * std
 
 
@@ -86,7 +83,7 @@ class Sparse(Noise):
     bound: Number = number(above=0, squared=True, doc="R, at least the largest standard deviation.")
 
     def draw(self, word: jax.Array, std: jax.Array, mean: jax.Array) -> jax.Array:
-        """Return the noise, []: the word's lowest bit gives the sign, its highest ones say whether."""
+        # The word's lowest bit gives the sign, its highest ones say whether there is noise.
         happens = random.uniform(word, std.dtype) < (std / self.bound) ** 2
         sign = jnp.where(word & np.uint32(1) == 0, self.bound, -self.bound)
         return jnp.where(happens, sign, 0)
@@ -99,7 +96,7 @@ class ClippedGaussian(Noise):
     bound: Number = number(above=0, squared=True, doc="R, where the Gaussian is cut.")
 
     def draw(self, word: jax.Array, std: jax.Array, mean: jax.Array) -> jax.Array:
-        """Return the noise, []; clipping keeps its mean at zero."""
+        # Clipping keeps the mean at zero.
         return jnp.clip(random.normal(word, std.dtype) * std, -self.bound, self.bound)
 
     def variance(self, std: jax.Array, mean: jax.Array) -> jax.Array:
@@ -122,12 +119,10 @@ class Bernoulli(Noise):
         return self.scale
 
     def draw(self, word: jax.Array, std: jax.Array, mean: jax.Array) -> jax.Array:
-        """Return the reward minus its mean, []."""
         happens = random.uniform(word, mean.dtype) * self.scale < mean
         return jnp.where(happens, self.scale, 0) - mean
 
     def variance(self, std: jax.Array, mean: jax.Array) -> jax.Array:
-        """Return ``mean (scale - mean)``, [num_arms]."""
         return mean * (self.scale - mean)
 
 

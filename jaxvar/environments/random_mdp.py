@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jaxvar import parameters, planning, random
 from jaxvar.environments.explicit_mdp import check_reward, initial_distribution, initial_state
@@ -61,7 +62,7 @@ class RandomMdp:
         """Draw the base kernels, [d, S, A, S]."""
         raise NotImplementedError
 
-    def weights(self, key: jax.Array, dtype: Any) -> jax.Array:
+    def weights(self, key: jax.Array, dtype: DTypeLike) -> jax.Array:
         """Draw the weights of the mixture, [d]."""
         raise NotImplementedError
 
@@ -105,7 +106,7 @@ class MixtureMdp(RandomMdp):
         """Draw rows as they are, [d, S, A, S]."""
         return _dirichlet(key, self.concentration, shape)
 
-    def weights(self, key: jax.Array, dtype: Any) -> jax.Array:
+    def weights(self, key: jax.Array, dtype: DTypeLike) -> jax.Array:
         """Draw from the Dirichlet law, [d]."""
         return _dirichlet(key, self.weight_concentration, (self.dim,))
 
@@ -130,7 +131,7 @@ class GradedMdp(RandomMdp):
         certain = jax.nn.one_hot(target.astype(jnp.int32), self.num_states, dtype=base.dtype)
         return (1 - self.mix) * certain + self.mix * base
 
-    def weights(self, key: jax.Array, dtype: Any) -> jax.Array:
+    def weights(self, key: jax.Array, dtype: DTypeLike) -> jax.Array:
         """Draw the kernel that is the truth: a one and zeros, [d]."""
         word = random.bits(random.key_words(key), ())
         return jax.nn.one_hot((word % np.uint32(self.dim)).astype(jnp.int32), self.dim, dtype=dtype)

@@ -2,7 +2,7 @@
 
 A schedule has three things. ``at(round)`` is what follows from the round's number alone. ``levels(level, arms, word)``
 is the standard deviation of each arm, from that, from the arms and from one random word of the round. ``largest``
-bounds it. Any object with these three will do.
+bounds it. Every object with these three will do.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import lowering, parameters, random
-from jaxvar.environments.interface import Number
-from jaxvar.parameters import factory, leaf, number, part, pytree
+from jaxvar.environments.interface import Number, array_of
+from jaxvar.parameters import factory, number, part, pytree
 
 __all__ = ["between", "bursts", "by_arm", "by_round", "constant", "decaying", "two_level"]
 
 
 class Schedule:
-    """Base of the schedules: each gives ``largest``, and ``at`` or ``levels``."""
+    """Base of the schedules: each has a ``largest`` level, and gives ``at`` or ``levels``."""
 
     @property
     def largest(self) -> Number:
@@ -38,54 +38,42 @@ class Schedule:
 
 
 @pytree
-class Constant(Schedule):
-    """The same standard deviation in every round."""
+class FromFirst(Schedule):
+    """Base of the schedules that never rise above the level of the first round."""
 
-    std: Number = number(at_least=0, kw_only=False, doc="the standard deviation.")
+    std: Number = number(at_least=0, kw_only=False, doc="the standard deviation of the first round.")
 
     @property
     def largest(self) -> Number:
-        """The level itself, []."""
-        return self.std
-
-    def at(self, round: jax.Array) -> Number:
-        """Return the level, []."""
         return self.std
 
 
 @pytree
-class Decaying(Schedule):
-    """The standard deviation ``std / round^power``."""
-
-    std: Number = number(at_least=0, kw_only=False, doc="the standard deviation of the first round.")
-    power: Number = number(at_least=0, default=1.0, kw_only=False, doc="how fast it decays.")
-
-    @property
-    def largest(self) -> Number:
-        """The level of the first round, []."""
-        return self.std
+class Constant(FromFirst):
+    """The same standard deviation in every round."""
 
     def at(self, round: jax.Array) -> Number:
-        """Return the level of the round, []."""
+        return self.std
+
+
+@pytree
+class Decaying(FromFirst):
+    """The standard deviation ``std / round^power``."""
+
+    power: Number = number(at_least=0, default=1.0, kw_only=False, doc="how fast it decays.")
+
+    def at(self, round: jax.Array) -> Number:
         return self.std * jnp.asarray(round).astype(jnp.result_type(self.std)) ** -self.power
-
-
-def _table(name: str, value: Any) -> Any:
-    parameters.check_array(name, value, (None,) if parameters.rank(name, value) == 1 else (None, None))
-    if not parameters.is_traced(value) and np.min(value) < 0:
-        raise ValueError(f"{name} must not be negative, got {np.min(value)}")
-    return leaf(value)
 
 
 @pytree
 class ByRound(Schedule):
-    """Any standard deviations, given for each round, or for each round and arm."""
+    """Standard deviations given for each round, or for each round and arm."""
 
-    std: Any = part(_table, kw_only=False, doc="``[rounds]`` or ``[rounds, num_arms]``.")
+    std: Any = part(array_of(1, 2), kw_only=False, doc="``[rounds]`` or ``[rounds, num_arms]``.")
 
     @property
     def largest(self) -> Number:
-        """The largest entry, []."""
         return self.std.max()
 
     @property
@@ -93,13 +81,17 @@ class ByRound(Schedule):
         """The number of rounds it is given for."""
         return int(self.std.shape[0])
 
+    def check(self) -> None:
+        """Refuse negative levels."""
+        if not parameters.is_traced(self.std) and self.std.min() < 0:
+            raise ValueError(f"std must not be negative, got {self.std.min()}")
+
     def check_arms(self, num_arms: int, dim: int) -> None:
         """Refuse arms that have no entry in a row."""
         if self.std.ndim == 2 and self.std.shape[1] != num_arms:
             raise ValueError(f"std must have rows of the {num_arms} arms, got rows of {self.std.shape[1]}")
 
     def at(self, round: jax.Array) -> Number:
-        """Return the round's entry or row, [] or [num_arms]."""
         return jax.lax.dynamic_index_in_dim(jnp.asarray(self.std), round - 1, keepdims=False)
 
 
@@ -112,7 +104,6 @@ class Levels(Schedule):
 
     @property
     def largest(self) -> Number:
-        """The high level, []."""
         return self.high
 
     def check(self) -> None:
@@ -130,7 +121,6 @@ class TwoLevel(Levels):
     )
 
     def levels(self, level: Number | None, arms: jax.Array, word: jax.Array) -> jax.Array:
-        """Return the low or the high level, []."""
         is_high = random.uniform(word, arms.dtype) < self.prob_high
         return jnp.where(is_high, self.high, self.low)
 
@@ -140,21 +130,19 @@ class Between(Levels):
     """A level drawn uniformly between ``low`` and ``high`` in each round; the same for all its arms."""
 
     def levels(self, level: Number | None, arms: jax.Array, word: jax.Array) -> jax.Array:
-        """Return a point of the interval, []."""
         return self.low + (self.high - self.low) * random.uniform(word, arms.dtype)
-
-
-def _whole(low: int) -> Any:
-    """Return the check of an integer of at least ``low`` that is stored as a leaf."""
-    return lambda name, value: np.int32(parameters.check_count(name, value, low=low))
 
 
 @pytree
 class Bursts(Levels):
     """``high`` in the first ``length`` rounds of every ``period`` rounds, else ``low``."""
 
-    period: jax.Array | int = part(_whole(1), kw_only=False, doc="rounds from the start of a burst to the next.")
-    length: jax.Array | int = part(_whole(0), kw_only=False, doc="rounds of a burst, at most ``period``.")
+    period: jax.Array | int = part(
+        lambda name, n: np.int32(parameters.check_count(name, n)), kw_only=False, doc="rounds from burst to burst."
+    )
+    length: jax.Array | int = part(
+        lambda name, n: np.int32(parameters.check_count(name, n, low=0)), kw_only=False, doc="rounds of a burst."
+    )
 
     def check(self) -> None:
         """Refuse a burst longer than the period, and a high level below the low one."""
@@ -162,29 +150,26 @@ class Bursts(Levels):
         super().check()
 
     def at(self, round: jax.Array) -> Number:
-        """Return the level of the round, []."""
         return jnp.where((round - 1) % self.period < self.length, self.high, self.low)
-
-
-def _unit_vector(name: str, value: Any) -> Any:
-    parameters.check_array(name, value, (None,))
-    if not parameters.is_traced(value) and abs(np.linalg.norm(value) - 1) > 1e-6:
-        raise ValueError(f"{name} must have norm 1, got norm {np.linalg.norm(value):g}")
-    return leaf(value)
 
 
 @pytree
 class ByArm(Levels):
     """``low + (high - low) min(1, |<direction, a>|)``: ``high`` for a unit arm along ``direction``."""
 
-    direction: Any = part(_unit_vector, kw_only=False, doc="``[dim]``, of norm 1.")
+    direction: Any = part(array_of(1), kw_only=False, doc="``[dim]``, of norm 1.")
+
+    def check(self) -> None:
+        """Refuse a direction that has not norm 1, and a high level below the low one."""
+        if not parameters.is_traced(self.direction) and abs(np.linalg.norm(self.direction) - 1) > 1e-6:
+            raise ValueError(f"direction must have norm 1, got norm {np.linalg.norm(self.direction):g}")
+        super().check()
 
     def check_arms(self, num_arms: int, dim: int) -> None:
         """Refuse arms of another length than the direction."""
         parameters.check_array("direction", self.direction, (dim,))
 
     def levels(self, level: Number | None, arms: jax.Array, word: jax.Array) -> jax.Array:
-        """Return the standard deviation by how far an arm points along the direction, [num_arms]."""
         along = jnp.minimum(jnp.abs(lowering.inner(arms, jnp.asarray(self.direction))), 1)
         return self.low + (self.high - self.low) * along
 

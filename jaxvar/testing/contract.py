@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import planning, random
-from jaxvar.algorithms.interface import Model, Side, Step
+from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm, Model, Side, Step
+from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.environments.linear_bandit import draw_arms
 from jaxvar.lowering import batch_last
 from jaxvar.parameters import float_dtype
+
+Target = TypeVar("Target")
+State = TypeVar("State")
+Seen = TypeVar("Seen")
+_Round = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array | None]  # what an environment showed
 
 _BATCH = 3  # seeds played together
 _ROUNDS = 12
@@ -26,7 +32,7 @@ class ContractError(AssertionError):
     """A rule of the interface is broken."""
 
 
-def check_algorithm(algorithm: object, *, dim: int, num_arms: int, key: jax.Array | None = None) -> None:
+def check_algorithm(algorithm: Algorithm, *, dim: int, num_arms: int, key: jax.Array | None = None) -> None:
     """Hold a bandit algorithm to the contract of :mod:`jaxvar.algorithms.interface`.
 
     Checks that it is a pytree; that ``init`` works on abstract values; that ``update`` keeps the state's shapes and
@@ -40,7 +46,9 @@ def check_algorithm(algorithm: object, *, dim: int, num_arms: int, key: jax.Arra
       key: for the arms and rewards it is tried on.
     """
 
-    def one_round(algorithm: Any, state: Any, key: jax.Array, keeps: Callable[[Any], None]) -> tuple[Any, jax.Array]:
+    def one_round(
+        algorithm: Algorithm, state: object, key: jax.Array, keeps: Callable[[object], None]
+    ) -> tuple[object, jax.Array]:
         arms_key, select_key, noise_key = (random.fold_in(key, j) for j in range(3))
         arms = draw_arms(random.key_words(arms_key), num_arms, dim, "sphere", float_dtype())
         choice = algorithm.select(state, arms, select_key, Side(jnp.full(num_arms, 0.01, float_dtype())))
@@ -56,11 +64,11 @@ def check_algorithm(algorithm: object, *, dim: int, num_arms: int, key: jax.Arra
     _require_methods(algorithm, "init", "select", "update")
     for state, actions in _play_learner(algorithm, lambda a: a.init(), one_round, _ROUNDS, key):
         inside = (np.asarray(actions) >= 0) & (np.asarray(actions) < num_arms)
-        _require(bool(np.all(inside)), "actions must be arms' indices")
+        _require(np.all(inside), "actions must be arms' indices")
         _require_finite(state, "the state must stay finite")
 
 
-def check_episodic_algorithm(algorithm: object, *, model: Model, key: jax.Array | None = None) -> None:
+def check_episodic_algorithm(algorithm: EpisodicAlgorithm, *, model: Model, key: jax.Array | None = None) -> None:
     """Hold an algorithm to the contract of episodes in :mod:`jaxvar.algorithms.interface`.
 
     Checks that it is a pytree; that ``init`` works on abstract values; that ``plan`` gives an action for each stage and
@@ -75,13 +83,15 @@ def check_episodic_algorithm(algorithm: object, *, model: Model, key: jax.Array 
     """
     num_states, horizon = model.num_states, model.horizon
 
-    def one_episode(algorithm: Any, state: Any, key: jax.Array, keeps: Callable[[Any], None]) -> tuple[Any, Any]:
+    def one_episode(
+        algorithm: EpisodicAlgorithm, state: object, key: jax.Array, keeps: Callable[[object], None]
+    ) -> tuple[object, tuple[jax.Array, jax.Array | None]]:
         plan_key, path_key = random.fold_in(key, 0), random.fold_in(key, 1)
         takes_key = "key" in inspect.signature(algorithm.plan).parameters
         plan = algorithm.plan(state, model, **({"key": plan_key} if takes_key else {}))
         policy = jnp.asarray(plan.policy)
         _require(policy.shape == (horizon, num_states), "plan.policy must be [H, S]")
-        _require(bool(jnp.issubdtype(policy.dtype, jnp.integer)), "plan.policy must hold integers")
+        _require(jnp.issubdtype(policy.dtype, jnp.integer), "plan.policy must hold integers")
         value = getattr(plan, "value", None)
         if value is not None:
             _require(value.shape == (horizon + 1, num_states), "plan.value must be [H + 1, S]")
@@ -97,12 +107,12 @@ def check_episodic_algorithm(algorithm: object, *, model: Model, key: jax.Array 
     _require_methods(algorithm, "init", "plan", "update")
     for state, (policy, value) in _play_learner(algorithm, lambda a: a.init(model), one_episode, _EPISODES, key):
         inside = (np.asarray(policy) >= 0) & (np.asarray(policy) < model.num_actions)
-        _require(bool(np.all(inside)), "plan.policy must hold actions")
+        _require(np.all(inside), "plan.policy must hold actions")
         _require_finite(state, "the state must stay finite")
         _require_finite(value, "plan.value must be finite")
 
 
-def check_environment(environment: Any, *, key: jax.Array | None = None, num_draws: int = 4096) -> None:
+def check_environment(environment: Environment, *, key: jax.Array | None = None, num_draws: int = 4096) -> None:
     """Hold a bandit environment to the contract of :mod:`jaxvar.environments.interface`.
 
     Checks that it is a pytree; shapes; that arms are those of the instance in every round where ``fixed_arms`` says
@@ -118,9 +128,9 @@ def check_environment(environment: Any, *, key: jax.Array | None = None, num_dra
     key = jax.random.key(0) if key is None else key
     _require_methods(environment, "init", "observe", "pull")
 
-    def one_round(environment: Any, key: jax.Array, round: Any = 1) -> Any:
+    def one_round(environment: Environment, key: jax.Array, number: int = 1) -> _Round:
         instance = environment.init(random.fold_in(key, 0))
-        round = jnp.asarray(round, jnp.int32)
+        round = jnp.asarray(number, jnp.int32)
         observation = environment.observe(instance, round, random.fold_in(random.fold_in(key, 1), round))
         _require(jnp.ndim(observation.arms) == 2, "observation.arms must be [num_arms, dim]")
         num = observation.arms.shape[0]
@@ -131,13 +141,13 @@ def check_environment(environment: Any, *, key: jax.Array | None = None, num_dra
         _require(jnp.shape(reward) == (), "the reward must be one number")
         return observation.arms, observation.mean, observation.noise_var, reward, getattr(instance, "arms", None)
 
-    def play(environment: Any, key: jax.Array) -> Any:
+    def play(environment: Environment, key: jax.Array) -> list[_Round]:
         return [one_round(environment, key, i) for i in (1, 2, 3)]
 
     seen = _check_transformations(one_round, play, environment, key)[0]
     _require_finite(seen, "arms, means, variances and rewards must be finite")
     if getattr(environment, "fixed_arms", False):
-        _require(bool(np.array_equal(seen[0][0], seen[1][0])), "fixed_arms is true but the arms of two rounds differ")
+        _require(np.array_equal(seen[0][0], seen[1][0]), "fixed_arms is true but the arms of two rounds differ")
         _require_close(seen[0][4], seen[0][0], "fixed_arms is true but instance.arms are other arms")
 
     instance = environment.init(random.fold_in(key, 0))
@@ -158,7 +168,7 @@ def check_environment(environment: Any, *, key: jax.Array | None = None, num_dra
     _require(error <= allowed, f"noise_var must be the noise's variance: says {variance:g}, is {square.mean():g}")
 
 
-def check_episodic_environment(environment: Any, *, key: jax.Array | None = None) -> None:
+def check_episodic_environment(environment: EpisodicEnvironment, *, key: jax.Array | None = None) -> None:
     """Hold an environment to the contract of episodes in :mod:`jaxvar.environments.interface`.
 
     Checks that it is a pytree with a ``horizon``; shapes; that the rows of ``transition`` and ``initial`` are
@@ -175,7 +185,7 @@ def check_episodic_environment(environment: Any, *, key: jax.Array | None = None
     horizon = getattr(environment, "horizon", None)
     _require(isinstance(horizon, int) and horizon >= 1, "horizon must be a positive integer")
 
-    def draw(environment: Any, key: jax.Array) -> Any:
+    def draw(environment: EpisodicEnvironment, key: jax.Array) -> dict[str, jax.Array]:
         found = environment.init(key)
         fields = ("phi", "reward", "theta_star", "transition", "initial")
         for name in fields:
@@ -193,40 +203,40 @@ def check_episodic_environment(environment: Any, *, key: jax.Array | None = None
     _require(transition.shape == phi.shape[:3], "transition must be [S, A, S]")
     _require(initial.shape == (num_states,), "initial must be [S]")
     for name, rows in (("transition", transition), ("initial", initial)):
-        _require(bool(np.all(rows >= 0)), f"{name} must not be negative")
+        _require(np.all(rows >= 0), f"{name} must not be negative")
         _require_close(rows.sum(-1), np.ones(rows.shape[:-1], rows.dtype), f"{name} must sum to 1")
     _require_close(phi @ theta_star, transition, "transition must be <phi, theta_star>")
     most = np.asarray(planning.largest_return(tables["transition"], tables["reward"], horizon or 1))
-    _require(bool(np.all(reward >= 0)), "reward must not be negative")
-    _require(bool(np.all(most <= 1 + 1e-5)), "no path may collect a reward of more than 1")
+    _require(np.all(reward >= 0), "reward must not be negative")
+    _require(np.all(most <= 1 + 1e-5), "no path may collect a reward of more than 1")
     words = random.bits(random.key_words(random.fold_in(key, 1)), (_VALUE_FUNCTIONS, num_states))
     values = np.concatenate([np.ones((1, num_states)), np.asarray(random.uniform(words, float_dtype())) > 0.5])
     norms = np.linalg.norm(np.einsum("satd,vt->vsad", phi, values), axis=-1)
-    _require(bool(np.all(norms <= 1 + 1e-5)), "|phi_V| must be at most 1 for V in [0, 1]")
+    _require(np.all(norms <= 1 + 1e-5), "|phi_V| must be at most 1 for V in [0, 1]")
 
 
 def _play_learner(
-    algorithm: object,
-    init: Callable[[Any], Any],
-    turn: Callable[[Any, Any, jax.Array, Callable[[Any], None]], tuple[Any, Any]],
+    algorithm: Target,
+    init: Callable[[Target], State],
+    turn: Callable[[Target, State, jax.Array, Callable[[object], None]], tuple[State, Seen]],
     num_turns: int,
     key: jax.Array | None,
-) -> list[Any]:
+) -> list[tuple[State, Seen]]:
     """Play a learner ``turn`` by turn, each a round or an episode; return the last state and what was seen, by seed."""
     abstract = jax.eval_shape(init, algorithm)
 
-    def keeps(state: Any) -> None:
+    def keeps(state: object) -> None:
         one, other = (
             (jax.tree.structure(tree), [(x.shape, x.dtype) for x in jax.tree.leaves(tree)])
             for tree in (jax.eval_shape(lambda s: s, state), abstract)
         )
         _require(one == other, "update must keep the state's shapes and types")
 
-    def first_turn(algorithm: Any, key: jax.Array) -> tuple[Any, Any]:
+    def first_turn(algorithm: Target, key: jax.Array) -> tuple[State, Seen]:
         return turn(algorithm, init(algorithm), key, keeps)
 
-    def play(algorithm: Any, key: jax.Array) -> tuple[Any, Any]:
-        def step(state: Any, i: jax.Array) -> tuple[Any, Any]:
+    def play(algorithm: Target, key: jax.Array) -> tuple[State, Seen]:
+        def step(state: State, i: jax.Array) -> tuple[State, Seen]:
             return turn(algorithm, state, random.fold_in(key, i), keeps)
 
         return jax.lax.scan(step, init(algorithm), jnp.arange(num_turns))
@@ -235,8 +245,11 @@ def _play_learner(
 
 
 def _check_transformations(
-    once: Callable[[Any, jax.Array], Any], play: Callable[[Any, jax.Array], Any], target: object, key: jax.Array
-) -> list[Any]:
+    once: Callable[[Target, jax.Array], object],
+    play: Callable[[Target, jax.Array], Seen],
+    target: Target,
+    key: jax.Array,
+) -> list[Seen]:
     """Compare ``once`` with and without jit, and ``play``, which is longer, alone and in a block of seeds.
 
     Returns:
@@ -245,7 +258,7 @@ def _check_transformations(
     _require_close(once(target, key), jax.jit(once)(target, key), "jit must not change results")
     num_traces = 0
 
-    def counted(target: Any, key: jax.Array) -> Any:
+    def counted(target: Target, key: jax.Array) -> Seen:
         nonlocal num_traces
         num_traces += 1
         return play(target, key)
@@ -278,7 +291,7 @@ def _require_finite(tree: object, rule: str) -> None:
     """Require that no float of the tree is NaN or infinite."""
     for x in jax.tree.leaves(tree):
         if jnp.issubdtype(x.dtype, jnp.floating):
-            _require(bool(jnp.all(jnp.isfinite(x))), rule)
+            _require(jnp.all(jnp.isfinite(x)), rule)
 
 
 def _require_close(one: object, other: object, rule: str) -> None:
@@ -286,12 +299,12 @@ def _require_close(one: object, other: object, rule: str) -> None:
     tolerance = 1e-9 if float_dtype().itemsize == 8 else 1e-4
     for x, y in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         if jnp.issubdtype(x.dtype, jnp.floating):
-            _require(bool(np.allclose(x, y, rtol=tolerance, atol=tolerance, equal_nan=True)), rule)
+            _require(np.allclose(x, y, rtol=tolerance, atol=tolerance, equal_nan=True), rule)
         else:
-            _require(bool(np.array_equal(x, y)), rule)
+            _require(np.array_equal(x, y), rule)
 
 
-def _require(holds: bool, rule: str) -> None:
+def _require(holds: bool | np.bool_ | jax.Array, rule: str) -> None:
     """Require that the rule holds."""
     if not holds:
         raise ContractError(rule)
