@@ -47,16 +47,14 @@ from jaxvar.algorithms.weighted_oful import weighted_oful
 from jaxvar.algorithms.weighted_oful_plus import weighted_oful_plus
 from jaxvar.cpu import tune_cpu
 from jaxvar.environments import noise, schedules
-from jaxvar.environments.deep_tree import deep_tree
+from jaxvar.environments.classic_mdp import deep_tree, riverswim
 from jaxvar.environments.explicit_mdp import explicit_mdp
 from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
-from jaxvar.environments.hypercube import hypercube_bandit
-from jaxvar.environments.hypercube_blocks import hypercube_blocks
+from jaxvar.environments.hypercube import hypercube_bandit, hypercube_blocks
 from jaxvar.environments.interface import MdpInstance, Observation
 from jaxvar.environments.linear_bandit import linear_bandit
 from jaxvar.environments.random_mdp import graded_mdp, mixture_mdp
 from jaxvar.environments.replay import replay_bandit
-from jaxvar.environments.riverswim import riverswim
 from jaxvar.records import linear_spaced, log_spaced
 from jaxvar.run import EpisodeTrace, RunResult, Trace, run, trace
 from jaxvar.simulate import SimulationError, SimulationResult, simulate, sweep

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
 
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 _PARITY = 0x1BD11BDA
@@ -51,8 +52,10 @@ _NORMAL_Q = (
 )
 
 
-def threefry(k0: Any, k1: Any, x0: Any, x1: Any, rounds: int = 20) -> tuple[jax.Array, jax.Array]:
-    """Threefry-2x32 (Salmon et al. 2011) of the counter ``(x0, x1)`` under the key ``(k0, k1)``; uint32, any shape."""
+def threefry(
+    k0: jax.Array, k1: jax.Array, x0: jax.Array, x1: jax.Array, rounds: int = 20
+) -> tuple[jax.Array, jax.Array]:
+    """Return Threefry-2x32 (Salmon et al. 2011) of the counter ``(x0, x1)`` under the key ``(k0, k1)``, uint32."""
     keys = (k0, k1, k0 ^ k1 ^ np.uint32(_PARITY))
     x0, x1 = x0 + keys[0], x1 + keys[1]
     for i in range(rounds):
@@ -65,8 +68,8 @@ def threefry(k0: Any, k1: Any, x0: Any, x1: Any, rounds: int = 20) -> tuple[jax.
     return x0, x1
 
 
-def fold_in(key: jax.Array, data: Any) -> jax.Array:
-    """``jax.random.fold_in(key, data)`` for one key, the same bits, without a loop in the compiled program."""
+def fold_in(key: jax.Array, data: ArrayLike) -> jax.Array:
+    """Return ``jax.random.fold_in(key, data)`` for one key: the same bits, without a loop in the program."""
     if not _is_threefry(key):
         return jax.random.fold_in(key, data)
     words = jax.random.key_data(key)
@@ -76,7 +79,7 @@ def fold_in(key: jax.Array, data: Any) -> jax.Array:
 
 
 def key_words(key: jax.Array) -> jax.Array:
-    """The two uint32 words of a key of any kind, as ``[2]``."""
+    """Return the two uint32 words of a key of any kind, [2]."""
     if not _is_threefry(key):
         return jax.random.bits(key, (2,), jnp.uint32)
     return jax.random.key_data(key)
@@ -87,7 +90,7 @@ def _is_threefry(key: jax.Array) -> bool:
 
 
 def bits(words: jax.Array, shape: tuple[int, ...], stream: int = 0) -> jax.Array:
-    """Independent uint32 numbers ``[*shape]`` from the words ``[2]`` of a key.
+    """Return independent uint32 numbers ``[*shape]`` from the words ``[2]`` of a key.
 
     Draws of different ``stream`` from the same key are independent.
     """
@@ -95,20 +98,20 @@ def bits(words: jax.Array, shape: tuple[int, ...], stream: int = 0) -> jax.Array
     return threefry(words[0], words[1], jnp.full_like(index, _DRAW + stream), index, _DRAW_ROUNDS)[0]
 
 
-def uniform(word: jax.Array, dtype: Any) -> jax.Array:
-    """Uniform in (0, 1) from uint32 words: the middles of 2^32 equal cells in float64, of 2^23 in float32."""
+def uniform(word: jax.Array, dtype: DTypeLike) -> jax.Array:
+    """Return uniform numbers in (0, 1): the middles of 2^32 equal cells in float64, of 2^23 cells in float32."""
     bits = 32 if np.dtype(dtype).itemsize == 8 else 23  # the most with which cell + 1/2 is exact
     cell = (word >> np.uint32(32 - bits)).astype(dtype)
     return (cell + np.asarray(0.5, dtype)) * np.asarray(2.0**-bits, dtype)
 
 
-def signs(word: jax.Array, dtype: Any) -> jax.Array:
-    """-1 or 1 from uint32 words."""
+def signs(word: jax.Array, dtype: DTypeLike) -> jax.Array:
+    """Return -1 or 1 for each of some uint32 words."""
     return jnp.where(word >> np.uint32(31) == 0, np.asarray(1, dtype), np.asarray(-1, dtype))
 
 
-def normal(word: jax.Array, dtype: Any) -> jax.Array:
-    """Standard normal by inversion from uint32 words: 31 bits for the size, the lowest one for the sign.
+def normal(word: jax.Array, dtype: DTypeLike) -> jax.Array:
+    """Return standard normal numbers by inversion of uint32 words: 31 bits for the size, the lowest one for the sign.
 
     The logarithm is a polynomial of the mantissa, so that the whole draw is plain arithmetic that every backend
     vectorises.
@@ -125,7 +128,7 @@ def normal(word: jax.Array, dtype: Any) -> jax.Array:
 
 
 def log_gamma(words: jax.Array, concentration: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """Logarithms of gamma variables ``[*shape]`` of the given concentration ``[]``, from the words ``[2]`` of a key.
+    """Return logarithms of gamma variables ``[*shape]`` of a concentration ``[]``, from the words ``[2]`` of a key.
 
     Marsaglia and Tsang (2000) with concentration + 1, and the power of a uniform number that takes it back. Of a fixed
     number of proposals the first accepted one counts: there is no loop to compile, and a draw without any (probability
@@ -146,7 +149,7 @@ def log_gamma(words: jax.Array, concentration: jax.Array, shape: tuple[int, ...]
 
 
 def _polynomial(x: jax.Array, coefficients: tuple[float, ...]) -> jax.Array:
-    """Estrin's scheme: neighbours are paired, then pairs, so that few operations wait for each other."""
+    """Return a polynomial by Estrin's scheme: neighbours are paired, then pairs, so few operations wait for others."""
     terms: list[Any] = [np.asarray(c, x.dtype) for c in coefficients]
     power = x
     while len(terms) > 1:

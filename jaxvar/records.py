@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import parameters
-from jaxvar.parameters import pytree
+from jaxvar.parameters import pytree, static
 
 
 class Event(NamedTuple):
@@ -51,7 +51,7 @@ class EpisodeEvent(NamedTuple):
 
 
 class Recorder(Protocol):
-    """See the module."""
+    """The name and the three methods of every recorder."""
 
     @property
     def name(self) -> str:
@@ -77,11 +77,6 @@ class Sum(NamedTuple):
     total: jax.Array
     lost: jax.Array
 
-    @staticmethod
-    def zero() -> Sum:
-        """Return an empty sum."""
-        return Sum(jnp.zeros(()), jnp.zeros(()))
-
     def add(self, x: jax.Array) -> Sum:
         """Return the sum with one more term ``x []``."""
         y = x.astype(self.total.dtype) - self.lost
@@ -89,38 +84,24 @@ class Sum(NamedTuple):
         return Sum(total, (total - self.total) - y)
 
 
-class _RunningSum:
-    """Base of the recorders that keep one sum; each gives ``update``."""
+@pytree
+class RunningSum:
+    """The sum over all rounds (or episodes) so far of one number of each event."""
 
-    def init(self, algorithm: Any, instance: Any) -> Sum:
+    name: str = static()
+    field: str = static()  # of the event
+
+    def init(self, algorithm: object, instance: object) -> Sum:
         """Return an empty sum."""
-        return Sum.zero()
+        return Sum(jnp.zeros(()), jnp.zeros(()))
+
+    def update(self, memory: Sum, event: Event | EpisodeEvent, algorithm: object, instance: object) -> Sum:
+        """Add the event's number."""
+        return memory.add(_of_event(event, self.field, self.name))
 
     def read(self, memory: Sum) -> jax.Array:
         """Return the sum so far, []."""
         return memory.total
-
-
-@pytree
-class Regret(_RunningSum):
-    """Cumulative pseudo-regret: sums of gaps between means, never of noisy rewards."""
-
-    name = "regret"
-
-    def update(self, memory: Sum, event: Event, algorithm: Any, instance: Any) -> Sum:
-        """Add a gap."""
-        return memory.add(event.regret)
-
-
-@pytree
-class TotalVariance(_RunningSum):
-    """The sum of the noise variances of the pulled arms so far; in episodes ``Var*_K``, that of V* along the paths."""
-
-    name = "variance"
-
-    def update(self, memory: Sum, event: Event, algorithm: Any, instance: Any) -> Sum:
-        """Add a variance."""
-        return memory.add(event.noise_var)
 
 
 @pytree
@@ -129,11 +110,11 @@ class LayerRounds:
 
     name = "layer_rounds"
 
-    def init(self, algorithm: Any, instance: Any) -> jax.Array:
+    def init(self, algorithm: object, instance: object) -> jax.Array:
         """Return zeros, [capacity + 1]."""
         return jnp.zeros(_num_layers(algorithm) + 1, jnp.int32)
 
-    def update(self, memory: jax.Array, event: Event, algorithm: Any, instance: Any) -> jax.Array:
+    def update(self, memory: jax.Array, event: Event | EpisodeEvent, algorithm: object, instance: object) -> jax.Array:
         """Count a round of the event's layer, or each of its steps."""
         numbers = np.arange(memory.shape[0], dtype=np.int32)
         ended = numbers[:, None] == event.layer.reshape(1, -1)
@@ -162,7 +143,7 @@ class ConfidenceEvent:
 
     name = "confidence"
 
-    def init(self, algorithm: Any, instance: Any) -> ConfidenceMemory:
+    def init(self, algorithm: object, instance: object) -> ConfidenceMemory:
         """Return no loss yet: the event holds before the first round if theta* is as short as assumed."""
         if not hasattr(algorithm, "confidence") or getattr(instance, "theta_star", None) is None:
             raise ValueError(
@@ -174,7 +155,7 @@ class ConfidenceEvent:
     def update(self, memory: ConfidenceMemory, event: Any, algorithm: Any, instance: Any) -> ConfidenceMemory:
         """Check every layer (only the one that learned can have changed)."""
         if isinstance(event, EpisodeEvent):
-            _of_episode(event, "value_variance", self.name)  # targets are values of the plan
+            _of_event(event, "value_variance", self.name)  # targets are values of the plan
         layers, noise = event.layer.reshape(-1), (event.weight * (event.reward - event.mean)).reshape(-1)
         numbers = np.arange(1, memory.held.shape[0] + 1, dtype=np.int32)
         learned = jnp.sum(jnp.where(numbers[:, None] == layers[None], (noise * noise)[None], 0), axis=1)
@@ -195,49 +176,39 @@ class OptimisticEpisodes:
 
     name = "optimistic"
 
-    def init(self, algorithm: Any, instance: Any) -> jax.Array:
+    def init(self, algorithm: object, instance: object) -> jax.Array:
         """Return zero, int32 []."""
         return jnp.int32(0)
 
-    def update(self, memory: jax.Array, event: Any, algorithm: Any, instance: Any) -> jax.Array:
-        """Count an episode, if it was."""
-        return memory + _of_episode(event, "optimistic", self.name).astype(jnp.int32)
+    def update(self, memory: jax.Array, event: Event | EpisodeEvent, algorithm: object, instance: object) -> jax.Array:
+        """Count an episode with an optimistic plan."""
+        return memory + _of_event(event, "optimistic", self.name).astype(jnp.int32)
 
     def read(self, memory: jax.Array) -> jax.Array:
         """Return the number of such episodes, int32 []."""
         return memory
 
 
-@pytree
-class ValueVariance(_RunningSum):
-    """The sum over all paths so far of the conditional variances of the plans' value functions."""
-
-    name = "value_variance"
-
-    def update(self, memory: Sum, event: Any, algorithm: Any, instance: Any) -> Sum:
-        """Add an episode's variance."""
-        return memory.add(_of_episode(event, "value_variance", self.name))
-
-
-def _of_episode(event: Any, field: str, name: str) -> jax.Array:
+def _of_event(event: Event | EpisodeEvent, field: str, name: str) -> jax.Array:
+    """Return a field of the event; refuse to record ``name`` where the event does not have it."""
     found: jax.Array | None = getattr(event, field, None)
     if found is None:
         raise ValueError(f"record: {name!r} needs episodes whose plans have a `value`")
     return found
 
 
-def _num_layers(algorithm: Any) -> int:
+def _num_layers(algorithm: object) -> int:
     return int(getattr(algorithm, "capacity", 1))
 
 
-def regret() -> Regret:
-    """Record the cumulative pseudo-regret."""
-    return Regret()
+def regret() -> RunningSum:
+    """Record the cumulative pseudo-regret: the sum of gaps between means, never of noisy rewards."""
+    return RunningSum(name="regret", field="regret")
 
 
-def variance() -> TotalVariance:
-    """Record the total noise variance of the pulled arms."""
-    return TotalVariance()
+def variance() -> RunningSum:
+    """Record the total noise variance of the pulled arms; in episodes ``Var*_K``, that of V* along the paths."""
+    return RunningSum(name="variance", field="noise_var")
 
 
 def layer_rounds() -> LayerRounds:
@@ -255,9 +226,9 @@ def optimism() -> OptimisticEpisodes:
     return OptimisticEpisodes()
 
 
-def value_variance() -> ValueVariance:
-    """Record the total variance of the plans' value functions along the paths played."""
-    return ValueVariance()
+def value_variance() -> RunningSum:
+    """Record the sum over all paths of the conditional variances of the plans' value functions."""
+    return RunningSum(name="value_variance", field="value_variance")
 
 
 def linear_spaced(num_rounds: int, num: int) -> np.ndarray[Any, Any]:

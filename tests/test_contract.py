@@ -28,8 +28,8 @@ def rows(pairs, quick):
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch):
     """Rounds are unrolled in the checks, and a rule that is broken is broken in the first two."""
-    monkeypatch.setattr(testing.bandits, "_ROUNDS", 2)
-    monkeypatch.setattr(testing.episodes, "_EPISODES", 2)
+    monkeypatch.setattr(testing.contract, "_ROUNDS", 2)
+    monkeypatch.setattr(testing.contract, "_EPISODES", 2)
 
 
 def static(**kwargs):

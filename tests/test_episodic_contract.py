@@ -27,7 +27,7 @@ def rows(pairs, quick):
 @pytest.fixture(autouse=True)
 def few_episodes(monkeypatch):
     """A rule that is broken is broken in the first two episodes."""
-    monkeypatch.setattr(testing.episodes, "_EPISODES", 2)
+    monkeypatch.setattr(testing.contract, "_EPISODES", 2)
 
 
 def static(**kwargs):

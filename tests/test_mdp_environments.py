@@ -11,13 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxvar as jv
-from jaxvar.environments.deep_tree import deep_tree
-from jaxvar.environments.explicit_mdp import ExplicitMdp, explicit_mdp
+from jaxvar.environments.classic_mdp import deep_tree, riverswim
+from jaxvar.environments.explicit_mdp import ExplicitMdp, explicit_mdp, feature_norm
 from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
 from jaxvar.environments.interface import MdpInstance
-from jaxvar.environments.model_checks import feature_norm
 from jaxvar.environments.random_mdp import graded_mdp, mixture_mdp
-from jaxvar.environments.riverswim import riverswim
 
 KEYS = jax.random.split(jax.random.key(0), 4)
 SIZE = (5, 2, 3, 4)  # S, A, d, H of the drawn models

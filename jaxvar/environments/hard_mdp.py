@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,35 +10,37 @@ import numpy as np
 
 from jaxvar import parameters, random
 from jaxvar.environments.hypercube import all_signs
-from jaxvar.environments.interface import MdpInstance
-from jaxvar.parameters import count, leaf, number, pytree, static
+from jaxvar.environments.interface import MdpInstance, Number
+from jaxvar.parameters import count, factory, leaf, number, pytree
 from jaxvar.planning import mixture
-
-_MAX_DIM = 13  # 2^12 actions
-_HORIZON_FREE_BASE = 1.0 / 6.0
-
-Array = np.ndarray[Any, Any]
 
 
 @pytree
 class HardMdp:
-    """Hidden signs decide which action reaches the goal; by :func:`horizon_free_mdp` or :func:`horizon_dependent_mdp`.
+    """Base of the instances, in which hidden signs decide which action reaches the goal.
 
     The states 0 .. n-1, n the chain's length, lead to the goal n + 1 by luck and else to the next state; n and n + 1
     stay.
     """
 
-    gap: Any = number(above=0, doc="D: each coordinate of mu is -D or D.")
-    dim: int = count(low=2, high=_MAX_DIM, doc="d.")
-    horizon: int = count(low=2, doc="H, steps per episode.")
-    base: float = static()  # delta: the probability to reach the goal is delta + <mu, a>
-    chain_length: int = static()
-    num_episodes: int | None = static()  # what the gap was made for; None where the gap was given
+    dim: int = count(low=2, high=13, kw_only=False, doc="d: there are ``2^(d-1)`` actions.")
+    horizon: int = count(low=2, kw_only=False, doc="H, steps per episode.")
+    num_episodes: int | None = count(
+        default=None, doc="K, makes the gap of the lower bound, sqrt(delta / K) / (4 sqrt 2)."
+    )
+    gap: Number = number(
+        above=0, default=None, doc="Delta, instead of ``num_episodes``; ``(d - 1) Delta`` must be at most delta."
+    )
+
+    @property
+    def chain(self) -> tuple[int, float]:
+        """The chain's length, and delta: the probability to reach the goal from it is ``delta + <mu, a>``."""
+        raise NotImplementedError
 
     @property
     def num_states(self) -> int:
         """S: the chain, its end and the goal."""
-        return self.chain_length + 2
+        return self.chain[0] + 2
 
     @property
     def num_actions(self) -> int:
@@ -47,21 +48,31 @@ class HardMdp:
         return int(2 ** (self.dim - 1))
 
     @property
-    def norm_bound(self) -> Any:
+    def norm_bound(self) -> Number:
         """``1 + D (d - 1)``, the norm of every parameter drawn."""
         return 1 + self.gap * (self.dim - 1)
 
     @property
     def lower_bound(self) -> float | None:
-        """``(d - 1) sqrt K / (16 sqrt 3) (H - 1) / H``: no algorithm's expected regret in K episodes is smaller.
+        """A bound on every expected regret in ``num_episodes``, over mu as well; None where none is claimed."""
+        return None
 
-        The expectation is over mu as well. It is claimed of the horizon-free instance at the gap made for K
-        ``num_episodes``, where K is at least ``3 (d - 1)^2``; None otherwise. See :func:`horizon_free_mdp`.
-        """
-        num_signs = self.dim - 1
-        if self.chain_length > 1 or self.num_episodes is None or self.num_episodes < 3 * num_signs**2:
-            return None
-        return num_signs * math.sqrt(self.num_episodes) / (16 * math.sqrt(3)) * (self.horizon - 1) / self.horizon
+    def check(self) -> None:
+        """Refuse probabilities outside [0, 1]; make the gap where ``num_episodes`` is given instead."""
+        if (self.num_episodes is None) == (self.gap is None):
+            given = f"num_episodes={self.num_episodes!r} and gap={self.gap!r}"
+            raise ValueError(f"give one of num_episodes and gap, got {given}")
+        base = self.chain[1]
+        if self.num_episodes is not None:
+            least = math.ceil((self.dim - 1) ** 2 / (32 * base) * (1 - 1e-12))
+            parameters.check_count("num_episodes", self.num_episodes, low=max(least, 1))
+            self.__dict__["gap"] = leaf(math.sqrt(base / self.num_episodes) / (4 * math.sqrt(2)))
+        elif not parameters.is_traced(self.gap):
+            most, gap = float(leaf(base / (self.dim - 1))), float(self.gap)
+            if gap > most * (1 + 1e-12):
+                raise ValueError(
+                    f"gap must be in (0, {most:g}] for probabilities in [0, 1] at dim {self.dim}, got {gap!r}"
+                )
 
     def init(self, key: jax.Array) -> MdpInstance:
         """Draw the signs of mu; features, rewards and the first state are the same for all keys."""
@@ -76,15 +87,23 @@ class HardMdp:
 
     def _features(self, gap: jax.Array, alpha: jax.Array) -> jax.Array:
         """Return phi, [S, A, S, d]."""
-        known, lucky = _chain(self.chain_length, self.base)
+        length, base = self.chain
+        goal = length + 1
+        known = np.zeros((length + 2, length + 2), gap.dtype)  # the part of the probability that is known
+        lucky = np.zeros_like(known)  # the sign with which luck enters it
+        for s in range(length):
+            known[s, s + 1], known[s, goal] = 1 - base, base
+            lucky[s, s + 1], lucky[s, goal] = -1, 1
+        known[length, length] = known[goal, goal] = 1
         actions = all_signs(self.dim - 1).astype(gap.dtype)
-        first = (alpha * known.astype(gap.dtype))[:, None, :, None]
-        others = (alpha * jnp.sqrt(gap) * lucky.astype(gap.dtype))[:, None, :, None] * actions[None, :, None]
+        first = (alpha * known)[:, None, :, None]
+        others = (alpha * jnp.sqrt(gap) * lucky)[:, None, :, None] * actions[None, :, None]
         first = jnp.broadcast_to(first, (*others.shape[:3], 1))
         return jnp.concatenate([first, others], axis=3)
 
 
-def horizon_free_mdp(dim: int, horizon: int, *, num_episodes: int | None = None, gap: Any = None) -> HardMdp:
+@pytree
+class HorizonFreeMdp(HardMdp):
     r"""One informative step per episode, then a reward in all that follow or in none.
 
     From :math:`x_1`, where every episode starts, action :math:`a \in \{-1,1\}^{d-1}` leads to :math:`x_3` with
@@ -103,25 +122,29 @@ def horizon_free_mdp(dim: int, horizon: int, *, num_episodes: int | None = None,
     (KL at most 1/2) that each coordinate is wrong in at least K / 4 of them, at :math:`2\Delta` apiece. Uniform play
     has exactly twice that regret: give a ``gap`` of your own, .05 for instance, to compare algorithms.
 
-    Args:
-      dim: d, from 2 to 13: there are ``2^(d-1)`` actions.
-      horizon: H, at least 2: at 1 nothing is earned.
-      num_episodes: K, makes the gap of the lower bound.
-      gap: :math:`\Delta`, instead of ``num_episodes``; ``(d - 1) Delta`` must be at most 1/6.
-
-    Returns:
-      The environment, a pytree.
-
     References:
       Zhou, Gu (2022), the lower bound's instance; Zhou, Gu, Szepesvari (2021), Lemma C.8, the hypercube bandit.
 
     Deviations:
       The constant is for d - 1 coordinates and H - 1 rewarded steps, which the published order hides.
     """
-    return _hard_mdp(dim, horizon, num_episodes, gap, base=_HORIZON_FREE_BASE, chain_length=1)
+
+    @property
+    def chain(self) -> tuple[int, float]:
+        """One state, and 1/6."""
+        return 1, 1 / 6
+
+    @property
+    def lower_bound(self) -> float | None:
+        """``(d - 1) sqrt K / (16 sqrt 3) (H - 1) / H``; None where K, ``num_episodes``, is below ``3 (d - 1)^2``."""
+        num_signs = self.dim - 1
+        if self.num_episodes is None or self.num_episodes < 3 * num_signs**2:
+            return None
+        return num_signs * math.sqrt(self.num_episodes) / (16 * math.sqrt(3)) * (self.horizon - 1) / self.horizon
 
 
-def horizon_dependent_mdp(dim: int, horizon: int, *, num_episodes: int | None = None, gap: Any = None) -> HardMdp:
+@pytree
+class HorizonDependentMdp(HardMdp):
     r"""A chain of H states, each with the same small chance to reach the goal.
 
     States :math:`x_1, \dots, x_{H+2}`. From :math:`x_h`, h = 1..H, action :math:`a \in \{-1,1\}^{d-1}` leads to
@@ -130,15 +153,6 @@ def horizon_dependent_mdp(dim: int, horizon: int, *, num_episodes: int | None = 
     :func:`horizon_free_mdp`, with :math:`\delta = 1/H` and with :math:`(x_{h+1}, x_{H+2})` in place of
     :math:`(x_2, x_3)`.
 
-    Args:
-      dim: d, from 2 to 13: there are ``2^(d-1)`` actions.
-      horizon: H, at least 2.
-      num_episodes: K, makes the gap of the lower bound, :math:`\Delta = \sqrt{\delta/K}/(4\sqrt 2)`.
-      gap: :math:`\Delta`, instead of ``num_episodes``; ``(d - 1) Delta`` must be at most 1 / H.
-
-    Returns:
-      The environment, a pytree. Its ``lower_bound`` is None.
-
     References:
       Zhou, Gu, Szepesvari (2021), the lower bound's instance.
 
@@ -146,35 +160,12 @@ def horizon_dependent_mdp(dim: int, horizon: int, *, num_episodes: int | None = 
       One :math:`\mu` for all steps, so that the kernel is homogeneous; the published bound is for a :math:`\mu_h` of
       each step, and is not claimed here. Rewards are divided by H, so that no path collects more than 1.
     """
-    horizon = parameters.parameters(HardMdp)["horizon"].check("horizon", horizon)
-    return _hard_mdp(dim, horizon, num_episodes, gap, base=1 / horizon, chain_length=horizon)
+
+    @property
+    def chain(self) -> tuple[int, float]:
+        """H states, and 1 / H."""
+        return self.horizon, 1 / self.horizon
 
 
-def _hard_mdp(dim: Any, horizon: Any, num_episodes: Any, gap: Any, *, base: float, chain_length: int) -> HardMdp:
-    declared = parameters.parameters(HardMdp)
-    dim, horizon = declared["dim"].check("dim", dim), declared["horizon"].check("horizon", horizon)
-    if (num_episodes is None) == (gap is None):
-        raise ValueError(f"give one of num_episodes and gap, got num_episodes={num_episodes!r} and gap={gap!r}")
-    if gap is None:
-        least = math.ceil((dim - 1) ** 2 / (32 * base) * (1 - 1e-12))
-        num_episodes = parameters.check_count("num_episodes", num_episodes, low=max(least, 1))
-        gap = math.sqrt(base / num_episodes) / (4 * math.sqrt(2))
-    else:
-        declared["gap"].check("gap", gap)
-        most = base / (dim - 1)
-        if not parameters.is_traced(gap) and float(gap) > most * (1 + 1e-12):
-            raise ValueError(f"gap must be in (0, {most:g}] for probabilities in [0, 1] at dim {dim}, got {gap!r}")
-    return HardMdp(
-        gap=leaf(gap), dim=dim, horizon=horizon, base=base, chain_length=chain_length, num_episodes=num_episodes
-    )
-
-
-def _chain(length: int, base: float) -> tuple[Array, Array]:
-    """Return the known part of each transition's probability, and the sign with which luck enters it, [S, S] each."""
-    known, lucky = np.zeros((length + 2, length + 2)), np.zeros((length + 2, length + 2))
-    goal = length + 1
-    for s in range(length):
-        known[s, s + 1], known[s, goal] = 1 - base, base
-        lucky[s, s + 1], lucky[s, goal] = -1, 1
-    known[length, length] = known[goal, goal] = 1
-    return known, lucky
+horizon_free_mdp = factory(HorizonFreeMdp)
+horizon_dependent_mdp = factory(HorizonDependentMdp)

@@ -18,9 +18,17 @@ the fields of :class:`MdpInstance`. What does not depend on the key is held once
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
+import numpy as np
+
+from jaxvar import parameters
+from jaxvar.parameters import leaf, pytree, static
+
+Array = np.ndarray[Any, Any]
+Number = jax.Array | float  # one number, [], that may be traced and swept
 
 
 class Observation(NamedTuple):
@@ -42,6 +50,35 @@ class MdpInstance(NamedTuple):
     initial: jax.Array  # [S]   the distribution of an episode's first state
 
 
+def array_of(*ranks: int, optional: bool = False) -> Callable[[str, Any], Any]:
+    """Return the check of an array with one of these numbers of axes; None passes where it is ``optional``."""
+
+    def check(name: str, value: Any) -> Any:
+        if optional and value is None:
+            return None
+        rank = parameters.rank(name, value)
+        return leaf(parameters.check_array(name, value, (None,) * (rank if rank in ranks else ranks[0])))
+
+    return check
+
+
+@pytree
+class Drawn:
+    """The law of a table that each seed draws, in place of the table itself."""
+
+    law: str = static()
+
+    @classmethod
+    def or_given(cls, *laws: str) -> Callable[[str, Any], Any]:
+        """Return the check of a parameter that is one of ``laws`` or a given table, [rows, columns]."""
+
+        def check(name: str, value: Any) -> Any:
+            is_law = isinstance(value, str)
+            return cls(law=parameters.check_choice(name, value, laws)) if is_law else array_of(2)(name, value)
+
+        return check
+
+
 class Environment(Protocol):
     """The three methods every bandit environment has."""
 
@@ -50,16 +87,16 @@ class Environment(Protocol):
         ...
 
     def observe(self, instance: Any, round: jax.Array, key: jax.Array) -> Any:
-        """The decision set of a round."""
+        """Return the decision set of a round."""
         ...
 
     def pull(self, instance: Any, observation: Any, action: jax.Array, round: jax.Array, key: jax.Array) -> jax.Array:
-        """The reward of an arm."""
+        """Return the reward of an arm, []."""
         ...
 
 
 class EpisodicEnvironment(Protocol):
-    """What every episodic environment has."""
+    """The horizon and the method that every episodic environment has."""
 
     @property
     def horizon(self) -> int:

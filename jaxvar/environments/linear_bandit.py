@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jaxvar import parameters, random
 from jaxvar.environments import noise as noises
-from jaxvar.environments.interface import Observation
+from jaxvar.environments.interface import Drawn, Number, Observation, array_of
 from jaxvar.lowering import computed_once, inner, take
-from jaxvar.parameters import choice, count, leaf, number, part, pytree, static
+from jaxvar.parameters import count, factory, flag, number, part, pytree
 
 ARMS = ("sphere", "uniform", "hypercube")
 
@@ -32,25 +34,46 @@ def _noise(name: str, value: Any) -> Any:
     return value
 
 
-def _short_vector(name: str, value: Any) -> Any:
-    return None if value is None else leaf(parameters.check_array(name, value, (None,), max_norm=1.0))
+def _size(axis: int) -> Callable[[LinearBandit], int | None]:
+    """Return the rule of a size that may be left out where the arms are given."""
+    return lambda bandit: None if isinstance(bandit.arms, Drawn) else bandit.arms.shape[axis]
 
 
 @pytree
 class LinearBandit:
-    """A linear bandit; built by :func:`linear_bandit`."""
+    r"""Rewards :math:`\langle a, \theta^*\rangle + \epsilon` with arms fixed for a seed or drawn anew in each round."""
 
-    noise: Any = part(_noise, doc="from :mod:`jaxvar.noise`.")
-    theta_star: Any = part(_short_vector, doc="``[dim]``, of norm at most 1, or None to draw it on the unit sphere.")
-    arms: Any  # [num_arms, dim], or None to draw them
-    norm_bound: Any = number(above=0, squared=True, doc="A, by which drawn arms are scaled.")
-    dim: int = count(doc="d, the length of an arm.")
-    num_arms: int = count(doc="size of the decision set.")
-    kind: str = choice("given", *ARMS, doc="the law of drawn arms.")
-    fixed_arms: bool = static()
+    dim: int = count(default=None, rule=_size(1), kw_only=False, doc="d; not needed where ``arms`` is an array.")
+    num_arms: int = count(default=None, rule=_size(0), kw_only=False, doc="size of the decision set; likewise.")
+    noise: Any = part(_noise, default=None, doc="from :mod:`jaxvar.noise`; none if not given.")
+    arms: Any = part(
+        Drawn.or_given(*ARMS),
+        default="sphere",
+        doc="``sphere`` (uniform on the unit sphere), ``uniform`` (coordinates uniform in [-1, 1] / sqrt(d)), "
+        "``hypercube`` (coordinates -1 or 1, over sqrt(d)), or an array ``[num_arms, dim]``.",
+    )
+    fresh: bool = flag(default=False, doc="draw arms anew in each round; greedy play then explores nearly for free.")
+    theta_star: Any = part(
+        array_of(1, optional=True),
+        default=None,
+        doc="``[dim]``, of norm at most 1; drawn on the unit sphere if not given.",
+    )
+    norm_bound: Number = number(
+        above=0, squared=True, default=1.0, doc="A: no given arm may be longer, and drawn arms are scaled by it."
+    )
 
     @property
-    def noise_bound(self) -> Any:
+    def kind(self) -> str:
+        """The law of drawn arms; ``given`` where they are not drawn."""
+        return self.arms.law if isinstance(self.arms, Drawn) else "given"
+
+    @property
+    def fixed_arms(self) -> bool:
+        """Whether the arms are the same in all rounds."""
+        return not self.fresh
+
+    @property
+    def noise_bound(self) -> Number:
         """R: no noise is larger."""
         return self.noise.bound
 
@@ -58,6 +81,30 @@ class LinearBandit:
     def max_rounds(self) -> int | None:
         """The number of rounds that the noise schedule is given for, if it is."""
         return getattr(self.noise.schedule, "max_rounds", None)
+
+    def check(self) -> None:
+        """Refuse arms, theta* and noise that do not fit together."""
+        given = not isinstance(self.arms, Drawn)
+        if given:
+            longest: Any = self.norm_bound
+            parameters.check_array("arms", self.arms, (self.num_arms, self.dim), max_norm=longest)
+        if given and self.fresh:
+            raise ValueError(
+                "fresh must be False where arms is an array; jaxvar.replay_bandit plays arrays over rounds"
+            )
+        if self.theta_star is not None:
+            parameters.check_array("theta_star", self.theta_star, (self.dim,), max_norm=1.0)
+        if hasattr(self.noise.schedule, "check_arms"):
+            self.noise.schedule.check_arms(self.num_arms, self.dim)
+        if not isinstance(self.noise, noises.Bernoulli) or parameters.is_traced(self.noise.scale):
+            return
+        if not given or self.theta_star is None:
+            raise ValueError("noise=bernoulli needs arms and theta_star given as arrays, with means in [0, scale]")
+        if not parameters.is_traced(self.arms) and not parameters.is_traced(self.theta_star):
+            means, scale = np.asarray(self.arms) @ np.asarray(self.theta_star), float(self.noise.scale)
+            if means.min() < 0 or means.max() > scale:
+                worst = means.min() if means.min() < 0 else means.max()
+                raise ValueError(f"noise=bernoulli needs means in [0, {scale:g}], got {worst:g}")
 
     def init(self, key: jax.Array) -> LinearInstance:
         """Draw theta*, and the arms where they are fixed."""
@@ -92,67 +139,16 @@ class LinearBandit:
         return mean + self.noise.draw(random.bits(random.key_words(key), ()), std, mean)
 
     def _arms(self, words: jax.Array) -> jax.Array:
-        if self.arms is not None:
+        if not isinstance(self.arms, Drawn):
             return jnp.asarray(self.arms)
         drawn = draw_arms(words, self.num_arms, self.dim, self.kind, jnp.result_type(self.norm_bound))
         return drawn * self.norm_bound
 
 
-def linear_bandit(
-    dim: int | None = None,
-    num_arms: int | None = None,
-    *,
-    noise: Any = None,
-    arms: Any = "sphere",
-    fresh: bool = False,
-    theta_star: Any = None,
-    norm_bound: Any = 1.0,
-) -> LinearBandit:
-    r"""Rewards :math:`\langle a, \theta^*\rangle + \epsilon` with arms fixed for a seed or drawn anew in each round.
-
-    Args:
-      dim: d; may be left out where ``arms`` is an array.
-      num_arms: size of the decision set; may be left out where ``arms`` is an array.
-      noise: from :mod:`jaxvar.noise`; none if not given.
-      arms: ``sphere`` (uniform on the unit sphere), ``uniform`` (coordinates uniform in [-1, 1] / sqrt(d)),
-        ``hypercube`` (coordinates -1 or 1, over sqrt(d)), or an array ``[num_arms, dim]``.
-      fresh: draw the decision set anew in each round. Exploration is then nearly free: greedy play does well.
-      theta_star: ``[dim]``, of norm at most 1; drawn uniformly on the unit sphere if not given.
-      norm_bound: A; an arm of an array must not be longer, and drawn arms are scaled by it.
-
-    Returns:
-      The environment, a pytree.
-    """
-    declared = parameters.parameters(LinearBandit)
-    norm_bound = declared["norm_bound"].check("norm_bound", norm_bound)
-    kind, given = "given", None
-    if isinstance(arms, str):
-        kind = parameters.check_choice("arms", arms, ARMS)
-    else:
-        parameters.check_array("arms", arms, (num_arms, dim), max_norm=norm_bound)
-        if fresh:
-            raise ValueError(
-                "fresh must be False where arms is an array; jaxvar.replay_bandit plays arrays over rounds"
-            )
-        given = leaf(arms)
-        num_arms, dim = given.shape
-    others = {"dim": dim, "num_arms": num_arms, "theta_star": theta_star, "noise": noise}
-    made = LinearBandit(
-        **{name: declared[name].check(name, value) for name, value in others.items()},
-        arms=given,
-        norm_bound=norm_bound,
-        kind=kind,
-        fixed_arms=not fresh,
-    )
-    if theta_star is not None:
-        parameters.check_array("theta_star", theta_star, (made.dim,))
-    _check_bernoulli(made.noise, given, theta_star)
-    if hasattr(made.noise.schedule, "check"):
-        made.noise.schedule.check(made.num_arms, made.dim)
-    return made
+linear_bandit = factory(LinearBandit)
 
 
-def draw_arms(words: jax.Array, num_arms: int, dim: int, kind: str, dtype: Any) -> jax.Array:
+def draw_arms(words: jax.Array, num_arms: int, dim: int, kind: str, dtype: DTypeLike) -> jax.Array:
     """Return arms ``[num_arms, dim]`` of a kind of :data:`ARMS` from the words ``[2]`` of a key."""
     word = random.bits(words, (num_arms, dim))
     if kind == "hypercube":
@@ -162,16 +158,3 @@ def draw_arms(words: jax.Array, num_arms: int, dim: int, kind: str, dtype: Any) 
     z = random.normal(word, dtype)
     norm = jnp.maximum(jnp.sqrt(jnp.sum(z * z, axis=1)), np.finfo(dtype).tiny)
     return z / norm[:, None]
-
-
-def _check_bernoulli(noise: Any, arms: Any, theta_star: Any) -> None:
-    """Refuse means that are no probabilities, where the noise is Bernoulli."""
-    if not isinstance(noise, noises.Bernoulli) or parameters.is_traced(noise.scale):
-        return
-    if arms is None or theta_star is None:
-        raise ValueError("noise=bernoulli needs arms and theta_star given as arrays, with means in [0, scale]")
-    if not parameters.is_traced(arms) and not parameters.is_traced(theta_star):
-        means = np.asarray(arms) @ np.asarray(theta_star)
-        if means.min() < 0 or means.max() > float(noise.scale):
-            worst = means.min() if means.min() < 0 else means.max()
-            raise ValueError(f"noise=bernoulli needs means in [0, {float(noise.scale):g}], got {worst:g}")

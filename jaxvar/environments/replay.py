@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import parameters
-from jaxvar.environments.interface import Observation
+from jaxvar.environments.interface import Number, Observation, array_of
 from jaxvar.lowering import take
-from jaxvar.parameters import leaf, pytree, static
+from jaxvar.parameters import factory, leaf, number, part, pytree
 
 
 class ReplayInstance(NamedTuple):
@@ -23,14 +23,25 @@ class ReplayInstance(NamedTuple):
 
 @pytree
 class ReplayBandit:
-    """Given arms, means and noise; built by :func:`replay_bandit`."""
+    """Given arms, means and noise, played back round by round."""
 
-    arms: Any  # [rounds, num_arms, dim], or [num_arms, dim]
-    means: Any  # [rounds, num_arms]
-    noise: Any  # [rounds, num_arms]
-    noise_var: Any  # [rounds, num_arms]
-    theta_star: Any
-    fixed_arms: bool = static()
+    arms: Any = part(array_of(2, 3), kw_only=False, doc="``[rounds, num_arms, dim]``, or ``[num_arms, dim]`` if fixed.")
+    means: Any = part(array_of(2, 1), kw_only=False, doc="``[rounds, num_arms]``, or ``[num_arms]`` if arms are fixed.")
+    noise: Any = part(array_of(2, 1), kw_only=False, doc="``[rounds]``, whichever arm is pulled, or by round and arm.")
+    noise_var: Any = part(
+        array_of(2, 1, optional=True), default=None, doc="its variance, of the shape of ``noise``; zero if not given."
+    )
+    theta_star: Any = part(
+        array_of(1, optional=True),
+        default=None,
+        doc="``[dim]``, where means are ``<a, theta_star>``; needed to record the confidence event.",
+    )
+    norm_bound: Number | None = number(above=0, squared=True, default=None, doc="A, if given: no arm may be longer.")
+
+    @property
+    def fixed_arms(self) -> bool:
+        """Whether the arms are the same in all rounds."""
+        return bool(self.arms.ndim == 2)
 
     @property
     def dim(self) -> int:
@@ -46,6 +57,26 @@ class ReplayBandit:
     def max_rounds(self) -> int:
         """The number of rounds that were given."""
         return int(self.noise.shape[0])
+
+    def check(self) -> None:
+        """Refuse arrays that do not fit together; give means, noise and variances a column for each arm."""
+        longest: Any = self.norm_bound
+        parameters.check_array("arms", self.arms, self.arms.shape, max_norm=longest)
+        rounds, num_arms = self.max_rounds, self.num_arms
+        if not self.fixed_arms and self.arms.shape[0] != rounds:
+            raise ValueError(f"arms and noise must have as many rounds, got {self.arms.shape[0]} and {rounds}")
+        if self.theta_star is not None:
+            parameters.check_array("theta_star", self.theta_star, (self.dim,))
+        noise_var = leaf(np.zeros(rounds)) if self.noise_var is None else self.noise_var
+        if not parameters.is_traced(noise_var) and noise_var.min() < 0:
+            raise ValueError(f"noise_var must not be negative, got {noise_var.min()}")
+        same_means = self.fixed_arms and self.means.ndim == 1
+        parameters.check_array("means", self.means, (num_arms,) if same_means else (rounds, num_arms))
+        tables = {"means": self.means[None] if same_means else self.means}
+        for name, table in (("noise", self.noise), ("noise_var", noise_var)):
+            parameters.check_array(name, table, (rounds,) if table.ndim == 1 else (rounds, num_arms))
+            tables[name] = table[:, None] if table.ndim == 1 else table
+        self.__dict__.update({name: np.broadcast_to(table, (rounds, num_arms)) for name, table in tables.items()})
 
     def init(self, key: jax.Array) -> ReplayInstance:
         """Return what is the same in all rounds; nothing is drawn."""
@@ -64,56 +95,8 @@ class ReplayBandit:
         return take(observation.mean, action) + take(_row(self.noise, round), action)
 
 
-def replay_bandit(
-    arms: Any, means: Any, noise: Any, *, noise_var: Any = None, theta_star: Any = None, norm_bound: Any = None
-) -> ReplayBandit:
-    """Play given arrays back, round by round.
-
-    Args:
-      arms: ``[rounds, num_arms, dim]``, or ``[num_arms, dim]`` where they never change.
-      means: ``[rounds, num_arms]``, or ``[num_arms]`` where the arms never change.
-      noise: ``[rounds]``, added to whichever arm is pulled, or ``[rounds, num_arms]``.
-      noise_var: its variance, of the shape of ``noise``; zero if not given. Known-variance algorithms are told it.
-      theta_star: ``[dim]``, where means are ``<a, theta_star>``; needed to record the confidence event.
-      norm_bound: A; if given, an arm must not be longer.
-
-    Returns:
-      The environment, a pytree.
-    """
-    fixed = parameters.rank("arms", arms) == 2
-    if norm_bound is not None:
-        parameters.check_number("norm_bound", norm_bound, low=0.0, low_open=True, squared=True)
-    parameters.check_array("arms", arms, (None,) * (2 if fixed else 3), max_norm=norm_bound)
-    num_arms, dim = np.shape(arms)[-2:]
-    parameters.check_array("noise", noise, (None,) if parameters.rank("noise", noise) == 1 else (None, num_arms))
-    rounds = np.shape(noise)[0]
-    if not fixed and np.shape(arms)[0] != rounds:
-        raise ValueError(f"arms and noise must have as many rounds, got {np.shape(arms)[0]} and {rounds}")
-    same_means = fixed and parameters.rank("means", means) == 1
-    parameters.check_array("means", means, (num_arms,) if same_means else (rounds, num_arms))
-    if noise_var is None:
-        noise_var = np.zeros(rounds)
-    same_variance = parameters.rank("noise_var", noise_var) == 1
-    parameters.check_array("noise_var", noise_var, (rounds,) if same_variance else (rounds, num_arms))
-    if not parameters.is_traced(noise_var) and np.min(noise_var) < 0:
-        raise ValueError(f"noise_var must not be negative, got {np.min(noise_var)}")
-    if theta_star is not None:
-        parameters.check_array("theta_star", theta_star, (dim,))
-    return ReplayBandit(
-        arms=leaf(arms),
-        means=_by_arm(means if np.ndim(means) == 2 else np.asarray(means)[None], rounds, num_arms),
-        noise=_by_arm(noise, rounds, num_arms),
-        noise_var=_by_arm(noise_var, rounds, num_arms),
-        theta_star=None if theta_star is None else leaf(theta_star),
-        fixed_arms=fixed,
-    )
+replay_bandit = factory(ReplayBandit)
 
 
-def _by_arm(values: Any, rounds: int, num_arms: int) -> Any:
-    """Return ``values [rounds]`` or ``[rounds, num_arms]`` as ``[rounds, num_arms]``."""
-    values = leaf(values)
-    return np.broadcast_to(values if values.ndim == 2 else values[:, None], (rounds, num_arms))
-
-
-def _row(table: Any, round: jax.Array) -> jax.Array:
+def _row(table: jax.Array, round: jax.Array) -> jax.Array:
     return jax.lax.dynamic_index_in_dim(jnp.asarray(table), round - 1, keepdims=False)

@@ -3,9 +3,13 @@
 Each check raises :class:`ContractError` with the broken rule in words.
 """
 
-from jaxvar.testing.bandits import check_algorithm, check_environment
-from jaxvar.testing.contract import ContractError
-from jaxvar.testing.episodes import check_episodic_algorithm, check_episodic_environment
+from jaxvar.testing.contract import (
+    ContractError,
+    check_algorithm,
+    check_environment,
+    check_episodic_algorithm,
+    check_episodic_environment,
+)
 
 __all__ = [
     "ContractError",

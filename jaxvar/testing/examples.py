@@ -15,7 +15,7 @@ from jaxvar import constants
 from jaxvar.parameters import Parameter, parameters
 
 
-def declared(make: Callable[..., Any]) -> dict[str, Parameter]:
+def declared(make: Callable[..., object]) -> dict[str, Parameter]:
     """Return the arguments of a factory that are parameters of the class it returns, in the order of its signature."""
     signature = inspect.signature(make, eval_str=True)
     own = parameters(signature.return_annotation)
@@ -42,7 +42,7 @@ def inside(parameter: Parameter) -> Any:
     return {"choice": parameter.options[0] if parameter.options else None, "flag": True}.get(kind(parameter))
 
 
-def arguments(make: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, Any]:
+def arguments(make: Callable[..., object], known: Mapping[str, object]) -> dict[str, Any]:
     """Return what of ``known`` the factory takes, and a value of its range for whatever else it requires."""
     signature, own = inspect.signature(make, eval_str=True), declared(make)
     required = [n for n, p in signature.parameters.items() if p.default is inspect.Parameter.empty]
@@ -50,14 +50,14 @@ def arguments(make: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, A
     return {**{n: inside(own[n]) for n in required if n in own and n not in given}, **given}
 
 
-def optional(make: Callable[..., Any]) -> dict[str, Any]:
+def optional(make: Callable[..., object]) -> dict[str, Any]:
     """Return a value for each number and count whose default is None: a theorem's value, or nothing."""
     defaults = inspect.signature(make, eval_str=True).parameters
     own = declared(make).items()
     return {n: inside(p) for n, p in own if p.range and defaults[n].default is None}
 
 
-def numbers(make: Callable[..., Any], made: Any) -> dict[str, Any]:
+def numbers(make: Callable[..., object], made: object) -> dict[str, Any]:
     """Return the parameters of what a factory made as Python has them, rules followed, constants by their names."""
 
     def plain(value: Any) -> Any:
@@ -68,7 +68,7 @@ def numbers(make: Callable[..., Any], made: Any) -> dict[str, Any]:
     return {name: plain(getattr(made, name)) for name in declared(make)}
 
 
-def taken(call: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def taken(call: Callable[..., object], given: Mapping[str, object]) -> dict[str, Any]:
     """Return what of ``given`` a function or class takes by its name."""
     asked = inspect.signature(call).parameters
     if any(p.kind is p.VAR_KEYWORD for p in asked.values()):
