@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar.study import plan, run
+from jaxvar.study import run
 from jaxvar.study.commands import Run, export_command, merge_command, run_command
-from jaxvar.study.load import failures
-from jaxvar.study.merge import merge
+from jaxvar.study.result import failures, merge
+from jaxvar.study.shards import Stretch
 from tests.small_study import BANDIT, OFUL, SMALL_TOML, UNIFORM, arrays, small_study, stored
 
 QUIET = {"progress": False}
@@ -127,7 +127,7 @@ def test_a_second_run_plays_and_compiles_nothing(whole, copy, tmp_path):
 @pytest.mark.parametrize("num", [1, 2, 5])
 def test_interrupted_and_resumed(whole, tmp_path, monkeypatch, num):
     # Ctrl-C is answered once the stretch is over; every seed-round is on disk then.
-    monkeypatch.setattr(run, "Pace", lambda chunk, seconds: run.EvenPace(7))
+    monkeypatch.setattr(run, "stretch_for", lambda *_: Stretch(7))
     with monkeypatch.context() as patched:
         interrupt_after(patched, num)
         with pytest.raises(KeyboardInterrupt):
@@ -149,7 +149,7 @@ def test_more_layers_are_taken_from_the_start(tmp_path, monkeypatch):
     study = small_study(algorithms=[save], environments=[LEVEL], seeds=8)
     result = play(study, tmp_path / "whole")
     assert not result.cells[0].status.any() and result.cells[0].records["layer_rounds"].shape[2] > 2
-    monkeypatch.setattr(run, "Pace", lambda chunk, seconds: run.EvenPace(7))
+    monkeypatch.setattr(run, "stretch_for", lambda *_: Stretch(7))
     for num in (1, 4):
         with monkeypatch.context() as patched:
             interrupt_after(patched, num)
@@ -328,7 +328,7 @@ def test_parts_of_different_studies_are_not_merged(whole, tmp_path):
 
 @pytest.mark.slow
 def test_a_chunk_that_does_not_fit_is_refused_or_made_smaller(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(plan, "free_memory", lambda mesh: 40_000)
+    monkeypatch.setattr(run, "free_memory", lambda mesh: 40_000)
     with pytest.raises(
         jv.RunError, match=r"64 seeds at a time need [\d.]+ KiB of memory, and 39.1 KiB are free; a chunk"
     ):
@@ -337,7 +337,7 @@ def test_a_chunk_that_does_not_fit_is_refused_or_made_smaller(tmp_path, monkeypa
     result = play(small_study(chunk=None, seeds=64, algorithms=[UNIFORM]), tmp_path / "chosen")
     assert "seeds at a time are played instead" in capsys.readouterr().err
     assert {c["chunk"] for c in result.config["cells"]} < {8, 16, 24, 32}
-    monkeypatch.setattr(plan, "free_memory", lambda mesh: 10)
+    monkeypatch.setattr(run, "free_memory", lambda mesh: 10)
     with pytest.raises(jv.RunError, match="not even a few seeds would fit"):
         play(small_study(chunk=None, seeds=64, algorithms=[UNIFORM]), tmp_path / "none")
 
@@ -354,10 +354,10 @@ def toml(tmp_path):
 def test_ten_thousand_seeds_of_a_million_rounds_are_planned_in_little_memory(tmp_path):
     # 200 records of each: what a chunk needs, by its compiled program, is far from what all seeds would.
     study = small_study(seeds=10_000, rounds=10**6, records=200, chunk=None, environments=[LEVEL])
-    sitting = run._Run(study, tmp_path, (1, 1), jax.devices(), False, 30.0)
-    for cell in sitting.cells:
-        chunk = sitting._planned(cell)
-        needed, free = sitting._memory(cell, chunk)
+    one = run._Run(study, tmp_path, (1, 1), jax.devices(), False, 30.0)
+    for cell in study.cells:
+        chunk = one._chosen_chunk(cell)
+        needed, free = one._memory(cell, chunk)
         assert 0 < needed < 2**25 and needed < free
 
 
