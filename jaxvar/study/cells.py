@@ -25,6 +25,7 @@ from jaxvar.study.factories import (
     Role,
     build,
     check_name,
+    check_options,
     constants_table,
     in_precision,
     public_factories,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from jaxvar.study.definition import Entry, Study
 
 Sweep = Mapping[str, Sequence[object]]  # dotted path -> values
-MAX_CELLS = 100_000
+_MAX_CELLS = 100_000
 _TOLD_BY_ENVIRONMENT = ("dim", "horizon", "num_arms", "num_states", "num_actions", "norm_bound")
 _MUST_AGREE = ("dim", "horizon")
 
@@ -79,6 +80,12 @@ def titled(label: str, setting: Table) -> str:
 
 def cells(study: Study) -> tuple[Cell, ...]:
     """Build all cells: environments and their settings outermost, then algorithms, then the algorithms' settings."""
+    num = math.prod(
+        sum(math.prod(len(values) for values in entry.sweep.values()) for entry in entries)
+        for entries in (study.algorithms, study.environments)
+    )
+    if num > _MAX_CELLS:
+        raise StudyError(f"a study must have at most {_MAX_CELLS:,} cells, got {num:,}; sweep over fewer values")
     with in_precision(study.precision):
         found = tuple(_cells(study))
     first = dict[str, Cell]()
@@ -89,15 +96,6 @@ def cells(study: Study) -> tuple[Cell, ...]:
                 f"cells must differ, got the same algorithm and environment as {twin.title} and {cell.title}"
             )
     return found
-
-
-def num_cells(study: Study) -> int:
-    """Return the number of cells, without building them."""
-    numbers = (
-        sum(math.prod(len(values) for values in entry.sweep.values()) for entry in entries)
-        for entries in (study.algorithms, study.environments)
-    )
-    return math.prod(numbers)
 
 
 def _cells(study: Study) -> Iterator[Cell]:
@@ -180,8 +178,20 @@ def unsupported(recorder: str, algorithm: object, environment: object) -> str | 
     return None
 
 
-def check_sweep(sweep: object, prefix: str = "") -> dict[str, tuple[object, ...]]:
-    """Return a sweep as dotted path -> values. A table within it continues the path: ``noise.std`` needs no quotes."""
+def check_sweep(factory: Factory, options: Table, given: object) -> dict[str, tuple[object, ...]]:
+    """Return a sweep as dotted path -> values; refuse a wrong one, and options that are wrong in its first setting."""
+    with error_at("sweep"):
+        sweep = _flat_sweep(given)
+    for path in sweep:
+        with error_at("sweep", path):
+            _check_path(factory, options, path)
+    with error_at_option(options, sweep):
+        check_options(factory, with_setting(options, next(settings(sweep))))
+    return sweep
+
+
+def _flat_sweep(sweep: object, prefix: str = "") -> dict[str, tuple[object, ...]]:
+    """Return dotted path -> values. A table within the sweep continues the path: ``noise.std`` needs no quotes."""
     if not isinstance(sweep, Mapping):
         raise StudyError(f"sweep must be a table of lists, got {short(sweep)}")
     found: dict[str, tuple[object, ...]] = {}
@@ -191,7 +201,7 @@ def check_sweep(sweep: object, prefix: str = "") -> dict[str, tuple[object, ...]
         path = f"{prefix}{name}"
         with error_at(name):
             if isinstance(values, Mapping):
-                lists = check_sweep(values, f"{path}.")
+                lists = _flat_sweep(values, f"{path}.")
             else:
                 lists = {path: _check_values(path, values)}
         for new in lists:
@@ -216,20 +226,18 @@ def _check_values(path: str, values: object) -> tuple[object, ...]:
     return listed
 
 
-def check_paths(factory: Factory, options: Table, sweep: Sweep) -> None:
-    """Refuse paths that start at no argument of the factory or lead through what is no table."""
-    for path in sweep:
-        first, *rest = path.split(".")
-        with error_at("sweep", path):
-            check_name(f"argument of {factory.name} to sweep named", first, factory.parameters)
-            inner = options.get(first)
-            for depth, step in enumerate(rest):
-                through = ".".join(path.split(".")[: depth + 1])
-                if not step:
-                    raise StudyError(f"sweep: {path!r} has an empty part")
-                if inner is not None and not isinstance(inner, Mapping) and through != "constants":
-                    raise StudyError(f"sweep: {path} needs {through} to be a table, got {short(inner)}")
-                inner = inner.get(step) if isinstance(inner, Mapping) else None
+def _check_path(factory: Factory, options: Table, path: str) -> None:
+    """Refuse a path that starts at no argument of the factory or leads through what is no table."""
+    first, *rest = path.split(".")
+    check_name(f"argument of {factory.name} to sweep named", first, factory.parameters)
+    inner = options.get(first)
+    for depth, step in enumerate(rest):
+        through = ".".join(path.split(".")[: depth + 1])
+        if not step:
+            raise StudyError(f"sweep: {path!r} has an empty part")
+        if inner is not None and not isinstance(inner, Mapping) and through != "constants":
+            raise StudyError(f"sweep: {path} needs {through} to be a table, got {short(inner)}")
+        inner = inner.get(step) if isinstance(inner, Mapping) else None
 
 
 def settings(sweep: Sweep) -> Iterator[dict[str, object]]:

@@ -13,27 +13,8 @@ from typing import Any
 
 from jaxvar import parameters
 from jaxvar.records import linear_spaced, log_spaced, record_rounds
-from jaxvar.study.cells import (
-    MAX_CELLS,
-    Cell,
-    cells,
-    check_paths,
-    check_sweep,
-    error_at_option,
-    num_cells,
-    settings,
-    with_setting,
-)
-from jaxvar.study.factories import (
-    PRECISIONS,
-    RECORDERS,
-    Factory,
-    Role,
-    check_name,
-    check_options,
-    factory_names,
-    public_factories,
-)
+from jaxvar.study.cells import Cell, cells, check_sweep
+from jaxvar.study.factories import PRECISIONS, RECORDERS, Role, check_name, find_factory, public_factories
 from jaxvar.study.values import Array, StudyError, Table, check_text, error_at, jsonable, plain_value, short
 
 _DEFAULT_RECORD = ("regret", "variance")
@@ -77,11 +58,7 @@ class Entry:
             for name, value in self.options.items():
                 with error_at(name):
                     options[name] = plain_value(str(name), value)
-            with error_at("sweep"):
-                sweep = check_sweep(self.sweep)
-            check_paths(factory, options, sweep)
-            with error_at_option(options, sweep):
-                check_options(factory, with_setting(options, next(settings(sweep))))
+            sweep = check_sweep(factory, options, self.sweep)
             with error_at("record"):
                 record = self.record if self.record is None else _check_record(self.record)
                 if record is not None and factory.role == "environment":
@@ -105,7 +82,7 @@ class Entry:
         if "name" not in config:
             raise StudyError(f"name must be given to every {role}")
         with error_at("name"):
-            factory = _factory(config["name"], role)
+            factory = find_factory(config["name"], role)
         named = {key: config[key] for key in _ENTRY_KEYS if key in config}
         for key in config:
             with error_at(key):
@@ -171,10 +148,6 @@ class Study:
             if self.reference is not None:
                 labels = [e.label for e in self.algorithms]
                 check_name("algorithm to be the reference with the label", self.reference, labels)
-        if num_cells(self) > MAX_CELLS:
-            raise StudyError(
-                f"a study must have at most {MAX_CELLS:,} cells, got {num_cells(self):,}; sweep over fewer values"
-            )
         _ = self.cells  # every value of every setting meets its factory now, and not in the middle of a run
 
     @functools.cached_property
@@ -242,14 +215,6 @@ def _set(target: Entry | Study, **values: object) -> None:
         object.__setattr__(target, name, value)
 
 
-def _factory(name: object, role: Role) -> Factory:
-    """Return the factory of this name, which must make an algorithm or an environment, as ``role`` says."""
-    factory = public_factories().get(name) if isinstance(name, str) else None
-    if factory is not None and factory.role != role:
-        raise StudyError(f"{name!r} is an {factory.role}, not an {role}")
-    return public_factories()[check_name(role, name, factory_names(role))]
-
-
 def _check_entries(study: Study, role: Role) -> tuple[Entry, ...]:
     """Return the entries of a role, all of them of the study's kind and with different labels."""
     given = getattr(study, _ROLES[role])
@@ -261,7 +226,7 @@ def _check_entries(study: Study, role: Role) -> tuple[Entry, ...]:
             if not isinstance(entry, Entry):
                 raise StudyError(f"{role}s must be a list of jaxvar.Entry, got {short(entry)}")
             with error_at("name"):
-                factory = _factory(entry.name, role)
+                factory = find_factory(entry.name, role)
                 if study.kind not in factory.kinds:
                     (kind,) = factory.kinds
                     wrong = f"{entry.name} is for {_KINDS[kind]}, but the study for {_KINDS[study.kind]}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
@@ -49,12 +48,6 @@ def _write_csv(result: StudyResult, file: IO[bytes]) -> None:
     swept = list(dict.fromkeys(name for cell in result.cells for name in _settings(cell)))
     writer = csv.writer(text)
     writer.writerow(["algorithm", "environment", "constants", *swept, "seed", result.unit, *names, "status"])
-    writer.writerows(_rows(result, names, swept))
-    text.flush()
-    text.detach()
-
-
-def _rows(result: StudyResult, names: list[str], swept: list[str]) -> Iterator[list[object]]:
     for cell in result.cells:
         own = _settings(cell)
         head = [cell.algorithm, cell.environment, cell.constants, *(own.get(name, "") for name in swept)]
@@ -63,7 +56,9 @@ def _rows(result: StudyResult, names: list[str], swept: list[str]) -> Iterator[l
             readings = [cell.records[name][i].tolist() if name in cell.records else None for name in names]
             status = int(cell.status[i])
             for j, round in enumerate(rounds):
-                yield [*head, seed, round, *("" if r is None else r[j] for r in readings), status]
+                writer.writerow([*head, seed, round, *("" if r is None else r[j] for r in readings), status])
+    text.flush()
+    text.detach()
 
 
 def _write_npz(result: StudyResult, file: IO[bytes]) -> None:

@@ -100,6 +100,14 @@ def factory_names(role: Role) -> tuple[str, ...]:
     return tuple(name for name, factory in public_factories().items() if factory.role == role)
 
 
+def find_factory(name: object, role: Role) -> Factory:
+    """Return the factory of this name, which must make an algorithm or an environment, as ``role`` says."""
+    factory = public_factories().get(name) if isinstance(name, str) else None
+    if factory is not None and factory.role != role:
+        raise StudyError(f"{name!r} is an {factory.role}, not an {role}")
+    return public_factories()[check_name(role, name, factory_names(role))]
+
+
 NOISES: Mapping[str, Factory] = _public(noise)
 SCHEDULES: Mapping[str, Factory] = _public(schedules)
 PRESETS: Mapping[str, Factory] = {n: f for n, f in _public(constants).items() if "beta_scale" in f.parameters}

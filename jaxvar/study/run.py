@@ -110,26 +110,24 @@ def _violations(study: Study) -> list[str]:
     return [f"{title}: {sentence}" for sentence, title in found.items()]
 
 
+@dataclasses.dataclass
 class _Run:
     """One run of a study, in one process or as one of several."""
 
-    def __init__(
-        self,
-        study: Study,
-        folder: Path,
-        shard: tuple[int, int],
-        devices: list[jax.Device],
-        progress: bool,
-        checkpoint_seconds: float,
-    ) -> None:
-        self.study, self.folder, self.shard, self.devices = study, folder, shard, devices
-        self.checkpoint_seconds = checkpoint_seconds
-        self.processes = Processes(devices)
-        self.shows_progress = progress and self.processes.is_writer
-        self.key_data = np.asarray(random.key_words(jax.random.key(study.key)))
+    study: Study
+    folder: Path
+    shard: tuple[int, int]
+    devices: list[jax.Device]
+    progress: bool
+    checkpoint_seconds: float
+
+    def __post_init__(self) -> None:
+        self.processes = Processes(self.devices)
+        self.shows_progress = self.progress and self.processes.is_writer
+        self.key_data = np.asarray(random.key_words(jax.random.key(self.study.key)))
         self.checksums: dict[str, str] = {}  # of finished shards
-        self._programs: dict[tuple[str, int], Program] = {}
-        self._smaller: dict[tuple[str, int], int | None] = {}
+        self.programs: dict[tuple[str, int], Program] = {}  # by cell and chunk
+        self.smaller_chunks: dict[tuple[str, int], int | None] = {}  # likewise
 
     def go(self, resume: bool) -> None:
         """Choose chunks, and play what is not there yet."""
@@ -250,7 +248,7 @@ class _Run:
     def _smaller_chunk(self, cell: Cell, chunk: int) -> int | None:
         """Return None if a chunk fits into the memory, else one that may; 0 if none does."""
         key = (cell.digest, chunk)
-        if key not in self._smaller:
+        if key not in self.smaller_chunks:
             needed, free = self._memory(cell, chunk)
             smaller = -1
             if free is not None and needed > _MEMORY_SHARE * free:
@@ -258,14 +256,18 @@ class _Run:
                 unit = len(self.devices) * min(widest, chunk) if chunk > len(self.devices) else 1
                 smaller = min(int(chunk * _MEMORY_SHARE * free / needed), chunk - 1) // unit * unit
             agreed = self.processes.agree_on_number(smaller)
-            self._smaller[key] = None if agreed < 0 else agreed
-        return self._smaller[key]
+            self.smaller_chunks[key] = None if agreed < 0 else agreed
+        return self.smaller_chunks[key]
 
     def _memory(self, cell: Cell, chunk: int) -> tuple[int, int | None]:
         """Return the bytes that a chunk needs, and the bytes that are free."""
         program = self._program(cell, chunk)
         stretch = stretch_for(program, self.study.length, self.checkpoint_seconds)
-        return needed_memory(program, stretch.next(self.study.length)), free_memory(program.mesh)
+        needed = program.memory(stretch.next(self.study.length))  # on one device
+        if not is_accelerator(program.mesh):  # all devices share one memory
+            held = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(program.shapes))
+            needed = needed * program.mesh.size + _COPIES * held
+        return needed, free_memory(program.mesh)
 
     def _needs(self, cell: Cell, chunk: int) -> str:
         needed, free = self._memory(cell, chunk)
@@ -274,8 +276,8 @@ class _Run:
 
     def _program(self, cell: Cell, chunk: int) -> Program:
         key = (cell.digest, chunk)
-        if key not in self._programs:
-            self._programs[key] = Program(
+        if key not in self.programs:
+            self.programs[key] = Program(
                 algorithm=cell.algorithm,
                 environment=cell.environment,
                 key_data=self.key_data,
@@ -284,7 +286,7 @@ class _Run:
                 chunk=chunk,
                 mesh=mesh_for(chunk, self.devices),
             )
-        return self._programs[key]
+        return self.programs[key]
 
     def _play(self, manifest: Manifest, missing: list[list[int]]) -> None:
         length, end = manifest.num_rounds, manifest.first_seed + manifest.seeds
@@ -335,13 +337,6 @@ class _Run:
     def _say(self, text: str) -> None:
         if self.processes.is_writer:
             print(text, file=sys.stderr)
-
-
-def needed_memory(program: Program, num_rounds: int) -> int:
-    """Return the bytes that a chunk needs: all of it on a CPU, one device's share on an accelerator."""
-    held = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(program.shapes))
-    share = int(program.memory(num_rounds))
-    return share * program.mesh.size + _COPIES * held if not is_accelerator(program.mesh) else share
 
 
 def free_memory(mesh: Mesh) -> int | None:

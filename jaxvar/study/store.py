@@ -239,7 +239,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         found = json.loads(read(path, _MAX_MANIFEST))
         cells = tuple(StoredCell(**{**cell, "record": tuple(cell["record"])}) for cell in found["cells"])
-        manifest = Manifest(**{**found, "cells": cells})
+        manifest = Manifest(**{**found, "cells": cells, "runs": tuple(found["runs"])})
         _check(manifest)
     except FileNotFoundError:
         raise RunError(f"{folder} holds no study: there is no run.json in it") from None
