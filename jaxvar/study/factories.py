@@ -32,7 +32,6 @@ from jaxvar.study.values import StudyError, Table, error_at, short
 
 Role = Literal["algorithm", "environment"]
 PRECISIONS = ("float64", "float32")
-_PACKAGES: dict[Role, types.ModuleType] = {"algorithm": algorithms, "environment": environments}
 _DEFAULT_PRESET = "paper"
 _INSTEAD_OF = {"num_episodes": "gap"}  # not filled in where the other is given
 _TYPES: dict[object, str] = {bool: "true or false", int: "an integer", str: "text"}
@@ -89,7 +88,7 @@ def _public(module: types.ModuleType) -> dict[str, Factory]:
 def public_factories() -> Mapping[str, Factory]:
     """Return every public function that makes an algorithm or an environment, by name."""
     found: dict[str, Factory] = {}
-    for package in _PACKAGES.values():
+    for package in (algorithms, environments):
         for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             found |= {n: f for n, f in _public(importlib.import_module(info.name)).items() if hasattr(f.made, "init")}
     return dict(sorted(found.items()))

@@ -27,17 +27,7 @@ from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
 from jaxvar.study.factories import in_precision
 from jaxvar.study.result import StudyResult, at_length, differences, load
-from jaxvar.study.shards import (
-    Hooks,
-    Processes,
-    Shorter,
-    Stopped,
-    Task,
-    mesh_for,
-    play,
-    read_shard,
-    stretch_for,
-)
+from jaxvar.study.shards import Hooks, Processes, Shorter, Stopped, Task, mesh_for, play, read_shard, stretch_for
 from jaxvar.study.store import Manifest, StoredCell, cell_hash
 from jaxvar.study.values import RunError
 
@@ -193,7 +183,7 @@ class _Run:
         return before
 
     def _shares(self, manifest: Manifest) -> list[list[int]]:
-        """Return the first seeds of those chunks of each cell that this run plays: they are dealt in turn, as cards."""
+        """Return the first seeds of those chunks of each cell that this run plays, dealt in turn."""
         number, total = self.shard
         return [
             [first for j, first in enumerate(manifest.chunks(cell)) if (i + j) % total == number - 1]
@@ -380,7 +370,7 @@ def _timer(seconds: float) -> Callable[[], bool]:
 
 @contextlib.contextmanager
 def _stop_signals() -> Iterator[Callable[[], bool]]:
-    """Give a function that is true once Ctrl-C was pressed, or SIGTERM came; a second Ctrl-C interrupts at once."""
+    """Yield a function that is true once Ctrl-C was pressed or SIGTERM came; a second Ctrl-C interrupts at once."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
