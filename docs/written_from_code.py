@@ -30,7 +30,7 @@ from experiments.found import read_found
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.cli import main
 from jaxvar.listing import LEGEND, note_on, sections, typeset, used_columns
-from jaxvar.study import names
+from jaxvar.study.factories import public_factories
 
 HELP_COLUMNS = 84
 ROOT = Path(__file__).parents[1]
@@ -129,7 +129,7 @@ def _as_block(text: str) -> str:
 
 def makers(role: str, kind: str, *elsewhere: str) -> str:
     """Entries of the functions that make algorithms or environments of a kind."""
-    found = [f.name for f in names.factories().values() if f.role == role and kind in f.kinds]
+    found = [f.name for f in public_factories().values() if f.role == role and kind in f.kinds]
     return entries("jaxvar", *(name for name in found if name not in elsewhere))
 
 

@@ -59,11 +59,10 @@ from jaxvar.records import linear_spaced, log_spaced
 from jaxvar.run import EpisodeTrace, RunResult, Trace, run, trace
 from jaxvar.simulate import SimulationError, SimulationResult, simulate, sweep
 from jaxvar.study.definition import Entry, Study
-from jaxvar.study.errors import RunError, StudyError
-from jaxvar.study.load import load
-from jaxvar.study.result import CellResult, StudyResult
+from jaxvar.study.result import CellResult, StudyResult, load
 from jaxvar.study.run import run_study
-from jaxvar.study.toml_file import read_study
+from jaxvar.study.toml import read_study
+from jaxvar.study.values import RunError, StudyError
 
 __version__ = "0.2.0"
 

@@ -160,7 +160,7 @@ def _tables(result: StudyResult, to: TableFormat, what: TableName) -> str:
 
 def _of_study(directory: Path, use: Callable[[StudyResult], None]) -> int:
     """Load a study and do something with it; exit code 1, with a sentence, where that fails."""
-    from jaxvar.study.load import load
+    from jaxvar.study.result import load
 
     try:
         use(load(directory))

@@ -13,7 +13,7 @@ import pytest
 
 import jaxvar as jv
 from jaxvar import engine
-from jaxvar.study import names
+from jaxvar.study import factories
 from jaxvar.testing import examples
 from tests import table
 
@@ -53,9 +53,9 @@ def nothing_is_played(monkeypatch):
 
 # --- declared parameters ---
 
-FACTORIES = {name: factory.call for name, factory in names.factories().items()}
-FACTORIES |= {f"noise.{name}": factory.call for name, factory in names.NOISES.items()}
-FACTORIES |= {f"schedules.{name}": factory.call for name, factory in names.SCHEDULES.items()}
+FACTORIES = {name: factory.call for name, factory in factories.public_factories().items()}
+FACTORIES |= {f"noise.{name}": factory.call for name, factory in factories.NOISES.items()}
+FACTORIES |= {f"schedules.{name}": factory.call for name, factory in factories.SCHEDULES.items()}
 # What an environment needs and does not declare, and what keeps one argument from being refused for another.
 NEEDED = {
     "explicit_mdp": table.EXPLICIT,
@@ -127,7 +127,7 @@ def test_declared_parameters_are_checked(name):
 
 def test_every_algorithm_declares_all_its_parameters():
     """What is not declared is not tried above; the two without a claim are made of others."""
-    for name in names.of_role("algorithm"):
+    for name in factories.factory_names("algorithm"):
         assert [*examples.declared(FACTORIES[name])] == [*inspect.signature(FACTORIES[name]).parameters], name
 
 
@@ -140,7 +140,7 @@ COMMON += ("num_rounds", "theta_bound", "tie_tolerance", "ties", "value_bound", 
 def test_a_common_name_has_one_range(argument):
     """A user who knows ``delta`` of one algorithm knows it of all; a slip in a single declaration stands out."""
     ranges = {}
-    for name in names.of_role("algorithm"):
+    for name in factories.factory_names("algorithm"):
         parameter = examples.declared(FACTORIES[name]).get(argument)
         if parameter is not None:
             ranges.setdefault((str(parameter.range), parameter.options), []).append(name)

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import zlib
-from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
@@ -259,7 +258,7 @@ def stored(monkeypatch, tmp_path):
             raise FileNotFoundError(f"no study in {folder}")
         return whole_study(("A", "B"))
 
-    monkeypatch.setitem(sys.modules, "jaxvar.study.load", SimpleNamespace(load=load))
+    monkeypatch.setattr("jaxvar.study.result.load", load)
     monkeypatch.setattr(cli, "tune_cpu", lambda: None)  # the tests' devices are made
     return tmp_path
 

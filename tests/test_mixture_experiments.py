@@ -11,10 +11,9 @@ from experiments.horizon.conclude import conclude as conclude_horizon
 from experiments.table2.conclude import conclude as conclude_table2
 from experiments.table2.conclude import share
 from experiments.table2.tuning import check_tuned, chosen, multiplier_at
-from jaxvar.study.definition import Study
-from jaxvar.study.fields import recorded
+from jaxvar.study.cells import settings
+from jaxvar.study.definition import Study, recorded_rounds
 from jaxvar.study.result import CellResult, StudyResult
-from jaxvar.study.settings import settings
 
 SEEDS = 20
 
@@ -30,7 +29,7 @@ def law(label, options, horizon, rounds):
 def played(study: Study) -> StudyResult:
     """The study as if run: the law times a factor of each seed."""
     study = dataclasses.replace(study, seeds=SEEDS)
-    rounds = recorded(study.records, study.length)
+    rounds = recorded_rounds(study.records, study.length)
     factors = np.exp(0.2 * np.random.default_rng(0).normal(size=(SEEDS, 1)))
     cells = [
         CellResult(

@@ -13,12 +13,11 @@ from hypothesis import given, settings
 import jaxvar as jv
 from jaxvar import engine, game, random
 from jaxvar.algorithms.catalogue import CLAIMS
-from jaxvar.study import names, support
-from jaxvar.study.building import build
-from jaxvar.study.cells import cells
+from jaxvar.study import factories
+from jaxvar.study.cells import cells, unsupported
 from jaxvar.study.definition import Entry, Study
-from jaxvar.study.errors import StudyError
-from jaxvar.study.plain import canonical, digest
+from jaxvar.study.factories import build
+from jaxvar.study.values import StudyError, canonical, digest
 from tests.study_strategies import studies
 
 NAN, INF = float("nan"), float("inf")
@@ -60,10 +59,10 @@ def same(one, other):
 
 def test_every_public_factory_has_its_name_and_kind():
     """Found by inspection: nothing is missing that the catalogue of claims or the package knows."""
-    algorithms = {name: names.factories()[name].kinds for name in names.of_role("algorithm")}
+    algorithms = {name: factories.public_factories()[name].kinds for name in factories.factory_names("algorithm")}
     claimed = {claim.factory: {claim.setting} for claim in CLAIMS}
     assert algorithms == claimed | {"greedy": {"bandit"}, "uniform": {"bandit", "episodes"}}
-    environments = {name: names.factories()[name].kinds for name in names.of_role("environment")}
+    environments = {name: factories.public_factories()[name].kinds for name in factories.factory_names("environment")}
     bandits = {"linear_bandit", "hypercube_bandit", "hypercube_blocks", "replay_bandit"}
     assert {name for name, kinds in environments.items() if kinds == {"bandit"}} == bandits
     assert environments.keys() - bandits == {
@@ -79,15 +78,22 @@ def test_every_public_factory_has_its_name_and_kind():
 
 def test_parts_have_their_names():
     """Noise, schedules, presets and recorders, and nothing beside them."""
-    assert set(names.NOISES) == {"two_point", "uniform", "sparse", "clipped_gaussian", "bernoulli", "none"}
-    assert set(names.SCHEDULES) == {"constant", "two_level", "between", "decaying", "bursts", "by_round", "by_arm"}
-    assert set(names.PRESETS) == {"paper", "paper_fixed", "tight", "practical"}
-    assert set(names.RECORDERS) == {"regret", "variance", "layer_rounds", "confidence", "optimism", "value_variance"}
+    assert set(factories.NOISES) == {"two_point", "uniform", "sparse", "clipped_gaussian", "bernoulli", "none"}
+    assert set(factories.SCHEDULES) == {"constant", "two_level", "between", "decaying", "bursts", "by_round", "by_arm"}
+    assert set(factories.PRESETS) == {"paper", "paper_fixed", "tight", "practical"}
+    assert set(factories.RECORDERS) == {
+        "regret",
+        "variance",
+        "layer_rounds",
+        "confidence",
+        "optimism",
+        "value_variance",
+    }
 
 
 def test_no_argument_is_taken_for_a_key_of_the_table():
     """A factory with an argument ``label`` could not be given it."""
-    for name, factory in names.factories().items():
+    for name, factory in factories.public_factories().items():
         assert not {"name", "label", "record", "sweep"} & set(factory.parameters), name
 
 
@@ -663,7 +669,7 @@ def test_own_records_replace_the_study_s():
 
 def _traces(algorithm, environment, recorders):
     """Whether one round or episode with these recorders can be traced."""
-    made = tuple(names.RECORDERS[name].call() for name in recorders)
+    made = tuple(factories.RECORDERS[name].call() for name in recorders)
 
     def play(words, seed):
         rules = engine.game_of(environment)
@@ -678,13 +684,13 @@ def _traces(algorithm, environment, recorders):
 
 
 def _check_support(name):
-    factory = names.factories()[name]
+    factory = factories.public_factories()[name]
     known = {"dim": 2, "horizon": 3, "num_rounds": 100, "num_episodes": 100, "norm_bound": 2.0}
     algorithm = build(factory, {"threshold": 0.5} if name == "cw_oful" else {}, known).target
     problems = {"bandit": jv.linear_bandit(2, 3), "episodes": jv.mixture_mdp(3, 2, 2, 3)}
     for kind in factory.kinds:
-        refused = [r for r in names.RECORDERS if support.unsupported(r, algorithm, problems[kind])]
-        assert _traces(algorithm, problems[kind], [r for r in names.RECORDERS if r not in refused])
+        refused = [r for r in factories.RECORDERS if unsupported(r, algorithm, problems[kind])]
+        assert _traces(algorithm, problems[kind], [r for r in factories.RECORDERS if r not in refused])
         for recorder in set(refused) - {
             "layer_rounds"
         }:  # which could be traced, but would count one layer that is none
@@ -699,7 +705,7 @@ def test_support_is_known_without_tracing(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", names.of_role("algorithm"))
+@pytest.mark.parametrize("name", factories.factory_names("algorithm"))
 def test_support_of_every_algorithm(name):
     """The same, for all of them."""
     _check_support(name)

@@ -7,16 +7,18 @@ import resource
 import shutil
 import signal
 import subprocess
+import warnings
 
 import jax
 import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar.study import plan, run
+from jaxvar.study import definition, run
+from jaxvar.study.cells import cells
 from jaxvar.study.commands import Run, export_command, merge_command, run_command
-from jaxvar.study.load import failures
-from jaxvar.study.merge import merge
+from jaxvar.study.result import failures, merge
+from jaxvar.study.shards import Stretch
 from tests.small_study import BANDIT, OFUL, SMALL_TOML, UNIFORM, arrays, small_study, stored
 
 QUIET = {"progress": False}
@@ -127,7 +129,7 @@ def test_a_second_run_plays_and_compiles_nothing(whole, copy, tmp_path):
 @pytest.mark.parametrize("num", [1, 2, 5])
 def test_interrupted_and_resumed(whole, tmp_path, monkeypatch, num):
     # Ctrl-C is answered once the stretch is over; every seed-round is on disk then.
-    monkeypatch.setattr(run, "Pace", lambda chunk, seconds: run.EvenPace(7))
+    monkeypatch.setattr(run, "stretch_for", lambda *_: Stretch(7))
     with monkeypatch.context() as patched:
         interrupt_after(patched, num)
         with pytest.raises(KeyboardInterrupt):
@@ -149,7 +151,7 @@ def test_more_layers_are_taken_from_the_start(tmp_path, monkeypatch):
     study = small_study(algorithms=[save], environments=[LEVEL], seeds=8)
     result = play(study, tmp_path / "whole")
     assert not result.cells[0].status.any() and result.cells[0].records["layer_rounds"].shape[2] > 2
-    monkeypatch.setattr(run, "Pace", lambda chunk, seconds: run.EvenPace(7))
+    monkeypatch.setattr(run, "stretch_for", lambda *_: Stretch(7))
     for num in (1, 4):
         with monkeypatch.context() as patched:
             interrupt_after(patched, num)
@@ -328,7 +330,7 @@ def test_parts_of_different_studies_are_not_merged(whole, tmp_path):
 
 @pytest.mark.slow
 def test_a_chunk_that_does_not_fit_is_refused_or_made_smaller(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(plan, "free_memory", lambda mesh: 40_000)
+    monkeypatch.setattr(run, "free_memory", lambda mesh: 40_000)
     with pytest.raises(
         jv.RunError, match=r"64 seeds at a time need [\d.]+ KiB of memory, and 39.1 KiB are free; a chunk"
     ):
@@ -337,9 +339,79 @@ def test_a_chunk_that_does_not_fit_is_refused_or_made_smaller(tmp_path, monkeypa
     result = play(small_study(chunk=None, seeds=64, algorithms=[UNIFORM]), tmp_path / "chosen")
     assert "seeds at a time are played instead" in capsys.readouterr().err
     assert {c["chunk"] for c in result.config["cells"]} < {8, 16, 24, 32}
-    monkeypatch.setattr(plan, "free_memory", lambda mesh: 10)
+    monkeypatch.setattr(run, "free_memory", lambda mesh: 10)
     with pytest.raises(jv.RunError, match="not even a few seeds would fit"):
         play(small_study(chunk=None, seeds=64, algorithms=[UNIFORM]), tmp_path / "none")
+
+
+SPHERE = {"dim": 2, "num_arms": 3, "noise": {"name": "two_point", "std": 0.5}}
+VIOLATIONS = {
+    "noise": (
+        jv.Entry("oful", options={"noise_bound": 0.25}),
+        {},
+        "'oful' on 'linear_bandit': Oful was told noise_bound=0.25 (R), and LinearBandit has noise_bound=0.5: "
+        "its theorem does not hold",
+    ),
+    "norm": (
+        jv.Entry("oful", options={"radius": "data_free", "norm_bound": 1.0}),
+        {"norm_bound": 2.0},
+        "'oful' on 'linear_bandit': Oful was told norm_bound=1 (a bound on norms), and LinearBandit has norm_bound=2: "
+        "its theorem does not hold",
+    ),
+    "rounds": (
+        jv.Entry("save", options={"num_rounds": 10}),
+        {},
+        "'save' on 'linear_bandit': Save was built for num_rounds=10 and plays 60: "
+        "its theorem says nothing about the rest",
+    ),
+}
+
+
+def warnings_of(study, folder):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        play(study, folder)
+    return [w for w in caught if issubclass(w.category, UserWarning)]
+
+
+@pytest.mark.parametrize("name", VIOLATIONS)
+def test_a_violated_assumption_is_one_warning_with_both_numbers(tmp_path, name):
+    entry, options, sentence = VIOLATIONS[name]
+    problem = jv.Entry("linear_bandit", options={**SPHERE, **options})
+    study = small_study(algorithms=[entry, UNIFORM], environments=[problem], seeds=8)
+    (warning,) = warnings_of(study, tmp_path / "out")
+    assert str(warning.message) == sentence and warning.filename == __file__
+    kept = {key: value for key, value in entry.options.items() if key == "radius"}
+    right = jv.Entry(entry.name, options=kept)  # what it is told by default, or by the environment
+    fine = small_study(algorithms=[right, UNIFORM], environments=[problem], seeds=8)
+    assert not warnings_of(fine, tmp_path / "fine")
+
+
+def test_a_violation_of_many_cells_is_said_once_and_names_the_first(tmp_path):
+    entry = jv.Entry("oful", options={"noise_bound": 0.25}, sweep={"delta": [0.1, 0.2]})
+    noises = jv.Entry("linear_bandit", options=SPHERE, sweep={"noise.std": [0.1, 0.5, 1.0]})
+    study = small_study(algorithms=[entry], environments=[noises], seeds=8)
+    found = [str(w.message) for w in warnings_of(study, tmp_path)]
+    assert [text.split(":")[0] for text in found] == [
+        f"'oful' with delta = 0.1 on 'linear_bandit' with noise.std = {std}" for std in (0.5, 1.0)
+    ]
+    for bound, text in zip((0.5, 1), found, strict=True):
+        assert "noise_bound=0.25 " in text and f"noise_bound={bound}:" in text
+
+
+def test_cells_are_built_once(toml, tmp_path, monkeypatch):
+    # With the study, and once more for twice the rounds: to know which cells a longer study would go on from.
+    made = []
+    monkeypatch.setattr(definition, "cells", lambda study: made.append(study.length) or cells(study))
+    assert run_command(Run(study=str(toml), out=tmp_path / "out", progress=False)) == 0
+    assert made == [60, 120]
+    assert run_command(Run(study=str(toml), out=tmp_path / "out", progress=False)) == 0  # nothing is left to play
+    assert made == [60, 120, 60]
+
+
+def test_a_second_run_with_the_same_versions_is_not_listed_again(copy):
+    play(small_study(seeds=24), copy)
+    assert len(json.loads((copy / "run.json").read_text())["runs"]) == 1
 
 
 @pytest.fixture
@@ -354,10 +426,10 @@ def toml(tmp_path):
 def test_ten_thousand_seeds_of_a_million_rounds_are_planned_in_little_memory(tmp_path):
     # 200 records of each: what a chunk needs, by its compiled program, is far from what all seeds would.
     study = small_study(seeds=10_000, rounds=10**6, records=200, chunk=None, environments=[LEVEL])
-    sitting = run._Run(study, tmp_path, (1, 1), jax.devices(), False, 30.0)
-    for cell in sitting.cells:
-        chunk = sitting._planned(cell)
-        needed, free = sitting._memory(cell, chunk)
+    one = run._Run(study, tmp_path, (1, 1), jax.devices(), False, 30.0)
+    for cell in study.cells:
+        chunk = one._chosen_chunk(cell)
+        needed, free = one._memory(cell, chunk)
         assert 0 < needed < 2**25 and needed < free
 
 

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import jaxvar as jv
-from jaxvar.study import toml_file
-from jaxvar.study.errors import StudyError
-from jaxvar.study.toml_lines import KeyLines
+from jaxvar.study import toml
+from jaxvar.study.toml import KeyLines
+from jaxvar.study.values import StudyError
 from tests.study_strategies import studies
 
 GOOD = """\
@@ -93,7 +93,7 @@ def test_a_file_is_the_study_it_says(tmp_path):
 
 def test_the_documented_example_is_a_study(tmp_path):
     """What the documentation shows must work."""
-    example = toml_file.__doc__.split("::\n", 1)[1].split("\nArguments that", 1)[0]
+    example = toml.__doc__.split("::\n", 1)[1].split("\nArguments that", 1)[0]
     read = jv.read_study(write(tmp_path, textwrap.dedent(example)))
     assert (read.name, len(read.algorithms), read.reference) == ("noise", 2, "OFUL (theorem)")
 
@@ -441,8 +441,8 @@ def test_hostile_files_are_refused_soon(tmp_path, content, message):
 
 def test_studies_by_name(tmp_path, monkeypatch):
     """Those that come with jaxvar; a file is still reached by a path."""
-    assert set(toml_file.named_studies()) == {"headline", "episodes", "quick"}
-    for name in toml_file.named_studies():
+    assert set(toml.named_studies()) == {"headline", "episodes", "quick"}
+    for name in toml.named_studies():
         assert jv.read_study(name).name == name
     with pytest.raises(StudyError, match=r"headlin: there is no such file.*did you mean 'headline'"):
         jv.read_study("headlin")

@@ -12,7 +12,7 @@ from jaxvar.audit.outcome import Outcome, counterexamples, table
 from jaxvar.audit.page import write_page
 from jaxvar.figures.style import save
 from jaxvar.files import write_whole
-from jaxvar.study.precision import in_precision
+from jaxvar.study.factories import in_precision
 
 HELD, BROKEN, USAGE = 0, 1, 2
 

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from jaxvar import parameters
 from jaxvar.constants import SETTINGS
-from jaxvar.study import names
-from jaxvar.study.building import Built, build
-from jaxvar.study.plain import jsonable
+from jaxvar.study.factories import Built, build, public_factories
+from jaxvar.study.values import jsonable
 
 # The empirical variance decides in every layer past the switch; before it, R^2 sum w^2 does.
 # Every constant is given here, since those of the preset come from what is found.
@@ -80,7 +79,7 @@ def bank(setting: str, *, delta: float = 0.01, length: int | None = None, shape:
 
 
 def _case(player: str, options: Mapping[str, Any], instance: Instance, delta: float, shape: Any) -> Case:
-    factory = names.factories()[options["name"]]
+    factory = public_factories()[options["name"]]
     (setting,) = factory.kinds
     length = {"num_rounds" if setting == "bandit" else "num_episodes": instance.length}
     environment = _build(instance.environment, length)
@@ -97,7 +96,7 @@ def _case(player: str, options: Mapping[str, Any], instance: Instance, delta: fl
 
 def _build(options: Mapping[str, Any], known: Mapping[str, Any]) -> Built:
     arguments = {name: value for name, value in options.items() if name != "name"}
-    return build(names.factories()[options["name"]], arguments, known)
+    return build(public_factories()[options["name"]], arguments, known)
 
 
 _PLAYERS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {

@@ -12,7 +12,7 @@ import jax
 from jaxvar.calibration.evidence import Calibration, Played, Swept
 from jaxvar.files import write_whole
 from jaxvar.parameters import float_dtype
-from jaxvar.study.manifest import now, this_run
+from jaxvar.study.store import now, this_run
 
 FORMAT = 1
 

@@ -1,24 +1,44 @@
-"""The cells of a study: every algorithm in every environment, each with every one of its settings."""
+"""The cells of a study: every algorithm in every environment, each with every setting of its sweep.
+
+A sweep is a table of lists of values, one for each dotted path into an entry's options; all combinations are run.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+import itertools
+import math
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from jaxvar.study import names, support
-from jaxvar.study.building import Built, build
-from jaxvar.study.errors import StudyError, inside
-from jaxvar.study.plain import canonical, digest, jsonable, short
-from jaxvar.study.precision import in_precision
-from jaxvar.study.settings import count, settings, with_setting, written
+from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
+from jaxvar.environments.interface import Environment, EpisodicEnvironment
+from jaxvar.environments.replay import ReplayBandit
+from jaxvar.game import is_episodic
+from jaxvar.records import Recorder
+from jaxvar.study.factories import (
+    RECORDERS,
+    Built,
+    Factory,
+    Role,
+    build,
+    check_name,
+    check_options,
+    constants_table,
+    in_precision,
+    public_factories,
+)
+from jaxvar.study.values import StudyError, Table, canonical, digest, error_at, jsonable, plain_value, short
 
 if TYPE_CHECKING:
     from jaxvar.study.definition import Entry, Study
 
-MAX_CELLS = 100_000
-_OF_ENVIRONMENT = ("dim", "horizon", "num_arms", "num_states", "num_actions", "norm_bound")
+Sweep = Mapping[str, Sequence[object]]  # dotted path -> values
+_MAX_CELLS = 100_000
+_TOLD_BY_ENVIRONMENT = ("dim", "horizon", "num_arms", "num_states", "num_actions", "norm_bound")
 _MUST_AGREE = ("dim", "horizon")
 
 
@@ -28,47 +48,45 @@ class Cell:
 
     algorithm_label: str
     environment_label: str
-    algorithm_settings: Mapping[str, Any]  # swept values only, by dotted path
-    environment_settings: Mapping[str, Any]
+    algorithm_settings: Table  # swept values only, by dotted path
+    environment_settings: Table
     constants: str  # "paper", "practical, beta_scale 0.3", "theorem", "scaled x0.3", "fixed radius 1", "none"
-    algorithm: Any  # built in the study's precision
-    environment: Any
+    algorithm: Algorithm | EpisodicAlgorithm  # built in the study's precision
+    environment: Environment | EpisodicEnvironment
     record: tuple[str, ...]  # names of recorders
-    config: Mapping[str, Any]  # {"algorithm": {"name": ..., every argument}, "environment": ...}, JSON-able
+    config: Table  # {"algorithm": {"name": ..., every argument}, "environment": ...}, JSON-able
 
     @functools.cached_property
     def digest(self) -> str:
-        """Identifies the config, whatever the labels are."""
+        """Text that identifies the config, whatever the labels are."""
         return digest(self.config)
 
     @property
-    def recorders(self) -> tuple[Any, ...]:
-        """What ``record`` names."""
-        return tuple(names.RECORDERS[name].call() for name in self.record)
+    def recorders(self) -> tuple[Recorder, ...]:
+        """The recorders that ``record`` names."""
+        return tuple(RECORDERS[name].call() for name in self.record)
 
     @property
     def title(self) -> str:
         """Labels and settings, for messages."""
-        parts = ((self.algorithm_label, self.algorithm_settings), (self.environment_label, self.environment_settings))
-        return " on ".join(titled(label, setting) for label, setting in parts)
+        players = titled(self.algorithm_label, self.algorithm_settings)
+        return f"{players} on {titled(self.environment_label, self.environment_settings)}"
 
 
-def titled(label: str, setting: Mapping[str, Any]) -> str:
-    """``'SAVE' with delta = 0.1``."""
+def titled(label: str, setting: Table) -> str:
+    """Return a label with its setting, ``'SAVE' with delta = 0.1``."""
     swept = ", ".join(f"{path} = {short(value)}" for path, value in setting.items())
     return f"{label!r} with {swept}" if swept else repr(label)
 
 
-def num_cells(study: Study) -> int:
-    """How many cells there are, without making them."""
-    algorithms, environments = (
-        sum(count(entry.sweep) for entry in entries) for entries in (study.algorithms, study.environments)
-    )
-    return algorithms * environments
-
-
 def cells(study: Study) -> tuple[Cell, ...]:
-    """Environments and their settings outermost, then algorithms in the study's order, then their settings."""
+    """Build all cells: environments and their settings outermost, then algorithms, then the algorithms' settings."""
+    num = math.prod(
+        sum(math.prod(len(values) for values in entry.sweep.values()) for entry in entries)
+        for entries in (study.algorithms, study.environments)
+    )
+    if num > _MAX_CELLS:
+        raise StudyError(f"a study must have at most {_MAX_CELLS:,} cells, got {num:,}; sweep over fewer values")
     with in_precision(study.precision):
         found = tuple(_cells(study))
     first = dict[str, Cell]()
@@ -82,72 +100,178 @@ def cells(study: Study) -> tuple[Cell, ...]:
 
 
 def _cells(study: Study) -> Iterator[Cell]:
-    made = dict[tuple[Any, ...], list[tuple[dict[str, Any], Built]]]()
+    made = dict[tuple[object, ...], list[tuple[Table, Built]]]()
+    length: Table = {f"num_{study.unit}s": study.length}
     for i, entry in enumerate(study.environments):
-        for setting, environment in _built("environment", i, entry, _of_study(study)):
-            with inside("environment", i, what=f"environment {titled(entry.label, setting)}"):
-                _check_length(study, environment.target)
-                known = {**_of_study(study), **_of(environment.target)}
+        for setting, environment in _built("environment", i, entry, length):
+            most = getattr(environment.target, "max_rounds", None)
+            if most is not None and study.length > most:
+                with error_at("environment", i, what=f"environment {titled(entry.label, setting)}"):
+                    raise StudyError(f"it is given for {most} rounds, fewer than the {study.length} of the study")
+            told = {name: getattr(environment.target, name, None) for name in _TOLD_BY_ENVIRONMENT}
+            if told["norm_bound"] is not None:
+                told["norm_bound"] = float(told["norm_bound"])
+            known = {**length, **{name: value for name, value in told.items() if value is not None}}
             for j, player in enumerate(study.algorithms):
                 facts = (j, *known.items())
                 if facts not in made:
                     made[facts] = list(_built("algorithm", j, player, known))
                 for own, algorithm in made[facts]:
-                    yield _cell(study, (j, player, own, algorithm), (entry, setting, environment))
+                    with error_at("algorithm", j, what=f"algorithm {titled(player.label, own)}"):
+                        _check_agreement(player, algorithm, environment, titled(entry.label, setting))
+                        record = _checked_record(study, player, algorithm, environment)
+                    yield Cell(
+                        algorithm_label=player.label,
+                        environment_label=entry.label,
+                        algorithm_settings=jsonable(own),
+                        environment_settings=jsonable(setting),
+                        constants=algorithm.constants,
+                        algorithm=algorithm.target,
+                        environment=environment.target,
+                        record=record,
+                        config=jsonable({"algorithm": algorithm.config, "environment": environment.config}),
+                    )
 
 
-def _built(role: str, number: int, entry: Entry, known: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Built]]:
-    """Every setting of an entry, with the object it gives."""
-    factory = names.factories()[entry.name]
+def _built(role: Role, number: int, entry: Entry, known: Table) -> Iterator[tuple[Table, Built]]:
+    """Yield every setting of an entry, with the object it gives."""
+    factory = public_factories()[entry.name]
     for setting in settings(entry.sweep):
         what = f"{role} {titled(entry.label, setting)}"
-        with inside(role, number, what=what), written(entry.options, entry.sweep):
+        with error_at(role, number, what=what), error_at_option(entry.options, entry.sweep):
             made = build(factory, with_setting(entry.options, setting), known)
         yield setting, made
 
 
-def _cell(study: Study, playing: tuple[int, Entry, Any, Built], played: tuple[Entry, Any, Built]) -> Cell:
-    number, player, own, algorithm = playing
-    entry, setting, environment = played
-    with inside("algorithm", number, what=f"algorithm {titled(player.label, own)}"):
-        for name in _MUST_AGREE:
-            mine, theirs = getattr(algorithm.target, name, None), getattr(environment.target, name, None)
-            if mine is not None and theirs is not None and mine != theirs:
-                against = f"the {name} {theirs} of the environment {titled(entry.label, setting)}"
-                with written(player.options, player.sweep):
-                    raise StudyError(f"{name} {mine} contradicts {against}", (name,))
-        record = tuple(player.record or study.record)
-        for name in record:
-            if reason := support.unsupported(name, algorithm.target, environment.target):
-                hint = "" if player.record else "; give this algorithm a record of its own"
-                where = ("record",) if player.record else ()
-                raise StudyError(f"record: {name!r} cannot be recorded, since {reason}{hint}", where)
-    return Cell(
-        algorithm_label=player.label,
-        environment_label=entry.label,
-        algorithm_settings=jsonable(own),
-        environment_settings=jsonable(setting),
-        constants=algorithm.constants,
-        algorithm=algorithm.target,
-        environment=environment.target,
-        record=record,
-        config=jsonable({"algorithm": algorithm.config, "environment": environment.config}),
-    )
+def _check_agreement(player: Entry, algorithm: Built, environment: Built, title: str) -> None:
+    for name in _MUST_AGREE:
+        mine, theirs = getattr(algorithm.target, name, None), getattr(environment.target, name, None)
+        if mine is not None and theirs is not None and mine != theirs:
+            with error_at_option(player.options, player.sweep):
+                raise StudyError(f"{name} {mine} contradicts the {name} {theirs} of the environment {title}", (name,))
 
 
-def _of_study(study: Study) -> dict[str, Any]:
-    return {"num_rounds": study.rounds} if study.episodes is None else {"num_episodes": study.episodes}
+def _checked_record(study: Study, player: Entry, algorithm: Built, environment: Built) -> tuple[str, ...]:
+    record = tuple(player.record or study.record)
+    for name in record:
+        if reason := unsupported(name, algorithm.target, environment.target):
+            hint = "" if player.record else "; give this algorithm a record of its own"
+            where = ("record",) if player.record else ()
+            raise StudyError(f"record: {name!r} cannot be recorded, since {reason}{hint}", where)
+    return record
 
 
-def _of(environment: Any) -> dict[str, Any]:
-    """What an environment tells the algorithms that ask: sizes, and how long an arm or a parameter may be."""
-    found = {name: getattr(environment, name, None) for name in _OF_ENVIRONMENT}
-    if found["norm_bound"] is not None:
-        found["norm_bound"] = float(found["norm_bound"])
-    return {name: value for name, value in found.items() if value is not None}
+def unsupported(recorder: str, algorithm: object, environment: object) -> str | None:
+    """Return the reason why a recorder cannot be used here; None where it can."""
+    if recorder == "confidence":
+        if not hasattr(algorithm, "confidence"):
+            return "the algorithm has no confidence sets of that form"
+        if isinstance(environment, ReplayBandit) and environment.theta_star is None:
+            return "the environment was given no theta_star"
+    if recorder == "layer_rounds" and not hasattr(algorithm, "capacity"):
+        return "the algorithm has no layers"
+    if recorder in ("optimism", "value_variance"):
+        if not is_episodic(environment) or not hasattr(algorithm, "plan"):
+            return "it belongs to episodes"
+        plan = typing.get_type_hints(algorithm.plan)["return"]
+        if "value" not in getattr(plan, "_fields", ()):
+            return "the algorithm plans without values"
+    return None
 
 
-def _check_length(study: Study, environment: Any) -> None:
-    most = getattr(environment, "max_rounds", None)
-    if most is not None and study.length > most:
-        raise StudyError(f"it is given for {most} rounds, fewer than the {study.length} of the study")
+def check_sweep(factory: Factory, options: Table, given: object) -> dict[str, tuple[object, ...]]:
+    """Return a sweep as dotted path -> values; refuse a wrong one, and options that are wrong in its first setting."""
+    with error_at("sweep"):
+        sweep = _flat_sweep(given)
+    for path in sweep:
+        with error_at("sweep", path):
+            _check_path(factory, options, path)
+    with error_at_option(options, sweep):
+        check_options(factory, with_setting(options, next(settings(sweep))))
+    return sweep
+
+
+def _flat_sweep(sweep: object, prefix: str = "") -> dict[str, tuple[object, ...]]:
+    """Return dotted path -> values. A table within the sweep continues the path: ``noise.std`` needs no quotes."""
+    if not isinstance(sweep, Mapping):
+        raise StudyError(f"sweep must be a table of lists, got {short(sweep)}")
+    found: dict[str, tuple[object, ...]] = {}
+    for name, values in sweep.items():
+        if not isinstance(name, str):
+            raise StudyError(f"sweep must have text as keys, got {short(name)}")
+        path = f"{prefix}{name}"
+        with error_at(name):
+            if isinstance(values, Mapping):
+                lists = _flat_sweep(values, f"{path}.")
+            else:
+                lists = {path: _check_values(path, values)}
+        for new in lists:
+            for old in found:
+                if f"{new}.".startswith(f"{old}.") or f"{old}.".startswith(f"{new}."):
+                    raise StudyError(f"sweep: {new!r} and {old!r} both set {min(new, old, key=len)!r}", (name,))
+        found.update(lists)
+    return found
+
+
+def _check_values(path: str, values: object) -> tuple[object, ...]:
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    if not isinstance(values, list | tuple) or not values:
+        raise StudyError(f"sweep: {path} must be a list of one value or more, got {short(values)}")
+    listed = tuple(plain_value(f"sweep: {path}", value) for value in values)
+    seen = set[str]()
+    for value in listed:
+        if canonical(value) in seen:
+            raise StudyError(f"sweep: {path} must not hold the same value twice, got {short(value)} twice")
+        seen.add(canonical(value))
+    return listed
+
+
+def _check_path(factory: Factory, options: Table, path: str) -> None:
+    """Refuse a path that starts at no argument of the factory or leads through what is no table."""
+    first, *rest = path.split(".")
+    check_name(f"argument of {factory.name} to sweep named", first, factory.parameters)
+    inner = options.get(first)
+    for depth, step in enumerate(rest):
+        through = ".".join(path.split(".")[: depth + 1])
+        if not step:
+            raise StudyError(f"sweep: {path!r} has an empty part")
+        if inner is not None and not isinstance(inner, Mapping) and through != "constants":
+            raise StudyError(f"sweep: {path} needs {through} to be a table, got {short(inner)}")
+        inner = inner.get(step) if isinstance(inner, Mapping) else None
+
+
+def settings(sweep: Sweep) -> Iterator[dict[str, object]]:
+    """Yield every combination, the last path varying fastest; one empty setting where nothing is swept."""
+    for values in itertools.product(*sweep.values()):
+        yield dict(zip(sweep, values, strict=True))
+
+
+def with_setting(options: Table, setting: Table) -> dict[str, object]:
+    """Return ``options`` with the swept values in their places."""
+    changed = dict(options)
+    for path, value in setting.items():
+        *outer, last = path.split(".")
+        table = changed
+        for step in outer:
+            inner = table.get(step)
+            if step == "constants" and table is changed:
+                inner = constants_table(inner)
+            copy: dict[str, object] = dict(inner) if isinstance(inner, Mapping) else {}
+            table[step] = copy
+            table = copy
+        table[last] = value
+    return changed
+
+
+@contextlib.contextmanager
+def error_at_option(options: Table, sweep: Sweep) -> Iterator[None]:
+    """Move errors about an option to the place where its value was written: in the sweep, or among the options."""
+    try:
+        yield
+    except StudyError as error:
+        path = ".".join(map(str, error.where))
+        given = [swept for swept in sweep if f"{path}.".startswith(f"{swept}.")]
+        if path and path.split(".")[0] not in options:
+            given += [swept for swept in sweep if swept.startswith(f"{path}.")]
+        raise StudyError(str(error), ("sweep", given[0]) if given else error.where) from None

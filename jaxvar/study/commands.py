@@ -8,25 +8,23 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, ParamSpec
+from typing import Annotated, Literal, ParamSpec
 
 import jax
 import tyro
 
-from jaxvar.study.definition import Study
-from jaxvar.study.errors import RunError, StudyError
 from jaxvar.study.export import Format, export
-from jaxvar.study.load import failures, load
-from jaxvar.study.merge import merge
+from jaxvar.study.result import failures, load, merge
 from jaxvar.study.run import run_study
-from jaxvar.study.toml_file import read_study
+from jaxvar.study.toml import read_study
+from jaxvar.study.values import RunError, StudyError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 P = ParamSpec("P")
 
 
-def _in_sentences(command: Callable[P, int]) -> Callable[P, int]:
-    """Let ``command`` say what went wrong in a sentence or a few, and return an exit code."""
+def _exit_code(command: Callable[P, int]) -> Callable[P, int]:
+    """Make ``command`` return an exit code and print a sentence where it would raise an error."""
 
     @functools.wraps(command)
     def call(*args: P.args, **kwargs: P.kwargs) -> int:
@@ -51,27 +49,27 @@ class Run:
     study: tyro.conf.Positional[str]
     """A TOML file, or the name of a study that comes with jaxvar: headline, episodes, quick."""
     out: Path | None = None
-    """The folder; results/NAME if not given. A folder with a part of the same study is gone on with."""
+    """The folder; results/NAME if not given. A folder that holds a part of the same study is resumed."""
     seeds: int | None = None
-    """Instead of the study's."""
+    """Number of seeds, instead of the study's."""
     rounds: int | None = None
-    """Instead of the study's."""
+    """Number of rounds, instead of the study's."""
     episodes: int | None = None
-    """Instead of the study's."""
+    """Number of episodes, instead of the study's."""
     chunk: int | None = None
     """Seeds per shard, instead of the study's."""
     precision: Literal["float64", "float32"] | None = None
-    """Instead of the study's."""
+    """Type of all numbers, instead of the study's."""
     resume: bool = True
-    """With --no-resume a folder that holds results is refused."""
+    """Resume a study that was interrupted. With --no-resume a folder that holds results is refused."""
     shard: Annotated[str, tyro.conf.arg(metavar="I/N")] = "1/1"
     """Play only part I of N, as a member of a job array."""
     device: Literal["cpu", "gpu", "tpu"] | None = None
-    """Which kind of device; JAX's choice if not given."""
+    """Kind of device; JAX's choice if not given."""
     cache: Path | None = None
     """Keep compiled programs in this folder, for the next process."""
     checkpoint_seconds: float = 30.0
-    """How much work may be lost when the process is killed."""
+    """Seconds of work that may be lost when the process is killed."""
     progress: bool = True
     """Show a progress bar."""
     distributed: bool = False
@@ -79,17 +77,20 @@ class Run:
     coordinator: str | None = None
     """HOST:PORT of the first of these processes, where neither Slurm nor MPI says so."""
     num_processes: int | None = None
-    """How many they are, likewise."""
+    """Number of these processes, where neither Slurm nor MPI says so."""
     process_id: int | None = None
-    """Which of them this is, from 0, likewise."""
+    """Number of this process, from 0, where neither Slurm nor MPI says so."""
 
 
-@_in_sentences
+@_exit_code
 def run_command(options: Run) -> int:
     """Run a study; returns an exit code."""
     shard = _shard(options.shard)
     _set_up(options)  # first, since reading a study makes arrays
-    study = _with_options(read_study(options.study), options)
+    study = read_study(options.study)
+    names = ("seeds", "rounds", "episodes", "chunk", "precision")
+    if changes := {name: value for name in names if (value := getattr(options, name)) is not None}:
+        study = dataclasses.replace(study, **changes)
     out = options.out or Path("results") / study.name
     try:
         result = run_study(
@@ -112,13 +113,6 @@ def run_command(options: Run) -> int:
     return FAILED if failed else DONE
 
 
-def _with_options(study: Study, options: Run) -> Study:
-    names = ("seeds", "rounds", "episodes", "chunk", "precision")
-    given = {name: value for name in names if (value := getattr(options, name)) is not None}
-    changes: dict[str, Any] = given
-    return dataclasses.replace(study, **changes)
-
-
 def _shard(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text)
     if not found or int(found[1]) > int(found[2]):
@@ -127,7 +121,7 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 def _set_up(options: Run) -> None:
-    """What must be said to JAX before it starts."""
+    """Configure JAX before it starts."""
     if options.device is not None:
         jax.config.update("jax_platforms", {"gpu": "cuda"}.get(options.device, options.device))
     if options.cache is not None:
@@ -138,7 +132,7 @@ def _set_up(options: Run) -> None:
         jax.distributed.initialize(options.coordinator, options.num_processes, options.process_id)
 
 
-@_in_sentences
+@_exit_code
 def merge_command(folders: tyro.conf.Positional[tuple[Path, ...]], out: Path) -> int:
     """Join the parts of a study that were run into several folders.
 
@@ -152,7 +146,7 @@ def merge_command(folders: tyro.conf.Positional[tuple[Path, ...]], out: Path) ->
     return DONE
 
 
-@_in_sentences
+@_exit_code
 def export_command(folder: tyro.conf.Positional[Path], to: Format = "csv", out: Path | None = None) -> int:
     """Write a study's results to one file.
 

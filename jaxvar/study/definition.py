@@ -1,28 +1,29 @@
-"""What a study is: frozen dataclasses that refuse, when they are made, whatever could not be run.
+"""The definition of a study: frozen dataclasses that refuse, when they are made, whatever could not be run.
 
-:class:`Study` and :class:`Entry` are the same from Python, from TOML (:mod:`jaxvar.study.toml_file`) and from the
+:class:`Study` and :class:`Entry` are the same from Python, from TOML (:mod:`jaxvar.study.toml`) and from the
 configuration stored with results: all three end in these constructors, and so meet the same checks.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from jaxvar import parameters
-from jaxvar.study import fields, names
-from jaxvar.study.building import check_options
-from jaxvar.study.cells import MAX_CELLS, cells, num_cells
-from jaxvar.study.errors import StudyError, inside
-from jaxvar.study.plain import jsonable, plain, short, text
-from jaxvar.study.settings import check_paths, plain_sweep, settings, with_setting, written
+from jaxvar.records import linear_spaced, log_spaced, record_rounds
+from jaxvar.study.cells import Cell, cells, check_sweep
+from jaxvar.study.factories import PRECISIONS, RECORDERS, Role, check_name, find_factory, public_factories
+from jaxvar.study.values import Array, StudyError, Table, check_text, error_at, jsonable, plain_value, short
 
-DEFAULT_RECORD = ("regret", "variance")
+_DEFAULT_RECORD = ("regret", "variance")
 _ENTRY_KEYS = ("name", "label", "record", "sweep")
-_ROLES: tuple[tuple[names.Role, str], ...] = (("algorithm", "algorithms"), ("environment", "environments"))
+_ROLES: dict[Role, str] = {"algorithm": "algorithms", "environment": "environments"}  # TOML's key -> Study's field
+_KINDS = {"bandit": "bandits, in rounds", "episodes": "Markov decision processes, in episodes"}
+_SPACINGS = {"linear": linear_spaced, "log": log_spaced}
+_MAX_INT32 = 2**31 - 1  # rounds and seeds are int32
+_MAX_QUESTION = 2000  # characters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,35 +42,31 @@ class Entry:
 
     name: str
     label: str = None  # type: ignore[assignment]  # becomes the name
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Table = dataclasses.field(default_factory=dict)
     sweep: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     record: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        with inside("name"):
-            factory = names.factories()[names.known("algorithm or environment", self.name, names.factories())]
-        with inside("label"):
-            label = self.name if self.label is None else text("label", self.label)
+        with error_at("name"):
+            factory = public_factories()[check_name("algorithm or environment", self.name, public_factories())]
+        with error_at("label"):
+            label = self.name if self.label is None else check_text("label", self.label)
         if not isinstance(self.options, Mapping):
             raise StudyError(f"options must be a mapping, got {short(self.options)}")
-        with inside(what=f"{factory.role} {label!r}"):
+        with error_at(what=f"{factory.role} {label!r}"):
             options = {}
             for name, value in self.options.items():
-                with inside(name):
-                    options[name] = plain(str(name), value)
-            with inside("sweep"):
-                sweep = plain_sweep(self.sweep)
-            check_paths(factory, options, sweep)
-            with written(options, sweep):
-                check_options(factory, with_setting(options, next(settings(sweep))))
-            with inside("record"):
-                record = self.record if self.record is None else fields.record(self.record)
+                with error_at(name):
+                    options[name] = plain_value(str(name), value)
+            sweep = check_sweep(factory, options, self.sweep)
+            with error_at("record"):
+                record = self.record if self.record is None else _check_record(self.record)
                 if record is not None and factory.role == "environment":
                     raise StudyError("record belongs to the study or to an algorithm, not to an environment")
         _set(self, label=label, options=options, sweep=sweep, record=record)
 
-    def to_config(self) -> dict[str, Any]:
-        """The entry as its table in TOML has it."""
+    def to_config(self) -> dict[str, object]:
+        """Return the entry as its table in TOML has it."""
         config = {"name": self.name, "label": self.label, **self.options}
         if self.sweep:
             config["sweep"] = self.sweep
@@ -78,21 +75,19 @@ class Entry:
         return dict(jsonable(config))
 
     @staticmethod
-    def from_config(config: Any, role: names.Role) -> Entry:
-        """From such a table."""
+    def from_config(config: object, role: Role) -> Entry:
+        """Return the entry of such a table."""
         if not isinstance(config, Mapping):
             raise StudyError(f"{role} must be a table, got {short(config)}")
         if "name" not in config:
             raise StudyError(f"name must be given to every {role}")
-        with inside("name"):
-            _of_role(config["name"], role)
+        with error_at("name"):
+            factory = find_factory(config["name"], role)
         named = {key: config[key] for key in _ENTRY_KEYS if key in config}
-        factory = names.factories()[config["name"]]
         for key in config:
-            with inside(key):
-                names.known(
-                    f"key in the table of {role} {factory.name} named", key, (*_ENTRY_KEYS, *factory.parameters)
-                )
+            with error_at(key):
+                allowed = (*_ENTRY_KEYS, *factory.parameters)
+                check_name(f"key in the table of {role} {factory.name} named", key, allowed)
         return Entry(**named, options={key: value for key, value in config.items() if key not in named})
 
 
@@ -126,7 +121,7 @@ class Study:
     rounds: int | None = None
     episodes: int | None = None
     records: int | Sequence[int] | Mapping[str, Any] | None = None
-    record: Sequence[str] = DEFAULT_RECORD
+    record: Sequence[str] = _DEFAULT_RECORD
     key: int = 0
     precision: str = "float64"
     chunk: int | None = None
@@ -134,18 +129,31 @@ class Study:
     first_seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_fields(self)
-        _set(self, algorithms=_entries(self, "algorithm"), environments=_entries(self, "environment"))
-        with inside("reference"):
-            if self.reference is not None:
-                names.known(
-                    "algorithm to be the reference with the label", self.reference, [e.label for e in self.algorithms]
-                )
-        if num_cells(self) > MAX_CELLS:
+        for name, check in _CHECKS.items():
+            with error_at(name):
+                _set(self, **{name: check(getattr(self, name))})
+        if (self.rounds is None) == (self.episodes is None):
+            got = "both" if self.rounds is not None else "neither"
             raise StudyError(
-                f"a study must have at most {MAX_CELLS:,} cells, got {num_cells(self):,}; sweep over fewer values"
+                f"give rounds (for bandits) or episodes (for Markov decision processes), got {got}", ("episodes",)
             )
-        cells(self)  # every value of every setting meets its factory now, and not in the middle of a run
+        with error_at("first_seed"):
+            parameters.check_count("first_seed", self.first_seed, low=0, high=_MAX_INT32 - self.seeds)
+        with error_at("records"):
+            num = len(self.recorded)
+            if self.seeds * num > _MAX_INT32:
+                raise StudyError(f"seeds times records must be at most 2^31 - 1, got {self.seeds} times {num}")
+        _set(self, **{field: _check_entries(self, role) for role, field in _ROLES.items()})
+        with error_at("reference"):
+            if self.reference is not None:
+                labels = [e.label for e in self.algorithms]
+                check_name("algorithm to be the reference with the label", self.reference, labels)
+        _ = self.cells  # every value of every setting meets its factory now, and not in the middle of a run
+
+    @functools.cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """Every algorithm in every environment, each with every one of its settings."""
+        return cells(self)
 
     @property
     def kind(self) -> str:
@@ -165,72 +173,60 @@ class Study:
         return length
 
     @property
-    def recorded(self) -> np.ndarray[Any, Any]:
+    def recorded(self) -> Array:
         """The recorded rounds (or episodes), [records] int32."""
-        return fields.recorded(self.records, self.length)
+        return recorded_rounds(self.records, self.length)
 
-    def to_config(self) -> dict[str, Any]:
-        """Everything as JSON can hold it; :meth:`from_config` makes the same study of it again."""
+    def to_config(self) -> dict[str, object]:
+        """Return everything as JSON can hold it; :meth:`from_config` makes the same study of it again."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         config = {name: value for name, value in values.items() if value is not None}
-        for role, field in _ROLES:
+        for role, field in _ROLES.items():
             config[role] = [entry.to_config() for entry in config.pop(field)]
         return dict(jsonable(config))
 
     @staticmethod
-    def from_config(config: Any) -> Study:
-        """From what TOML holds: ``algorithm`` and ``environment`` are lists of tables."""
+    def from_config(config: object) -> Study:
+        """Return the study that TOML or JSON holds: ``algorithm`` and ``environment`` are lists of tables."""
         if not isinstance(config, Mapping):
             raise StudyError(f"a study must be a table, got {short(config)}")
-        plural = {field for _, field in _ROLES}
-        own = {f.name: f.default for f in dataclasses.fields(Study) if f.name not in plural}
+        own = {f.name: f.default for f in dataclasses.fields(Study) if f.name not in _ROLES.values()}
         for key in config:
-            with inside(key):
-                names.known("key of a study named", key, (*own, *dict(_ROLES)))
+            with error_at(key):
+                check_name("key of a study named", key, (*own, *_ROLES))
         for name, default in own.items():
             if default is dataclasses.MISSING and name not in config:
                 raise StudyError(f"{name} must be given")
         given = {name: config[name] for name in config if name in own}
-        for role, field in _ROLES:
-            given[field] = [_entry(config[role], role, i) for i in range(_length(config, role))]
+        for role, field in _ROLES.items():
+            tables = config.get(role)
+            if not isinstance(tables, list | tuple) or not tables:
+                raise StudyError(f"a study must have one [[{role}]] or more, got {short(tables)}", (role,))
+            given[field] = []
+            for i, table in enumerate(tables):
+                with error_at(role, i):
+                    given[field].append(Entry.from_config(table, role))
         return Study(**given)
 
 
-def _set(target: Any, **values: Any) -> None:
+def _set(target: Entry | Study, **values: object) -> None:
     """Put checked values in the place of what was given to a frozen dataclass."""
     for name, value in values.items():
         object.__setattr__(target, name, value)
 
 
-def _check_fields(study: Study) -> None:
-    for name, check in fields.CHECKS.items():
-        with inside(name):
-            _set(study, **{name: check(getattr(study, name))})
-    if (study.rounds is None) == (study.episodes is None):
-        got = "both" if study.rounds is not None else "neither"
-        raise StudyError(
-            f"give rounds (for bandits) or episodes (for Markov decision processes), got {got}", ("episodes",)
-        )
-    with inside("first_seed"):
-        parameters.check_count("first_seed", study.first_seed, low=0, high=fields.MAX_INT32 - study.seeds)
-    with inside("records"):
-        num = len(study.recorded)
-        if study.seeds * num > fields.MAX_INT32:
-            raise StudyError(f"seeds times records must be at most 2^31 - 1, got {study.seeds} times {num}")
-
-
-def _entries(study: Study, role: names.Role) -> tuple[Entry, ...]:
-    """The checked entries of a role: all of it, all of the study's kind, all labels different."""
-    given = getattr(study, dict(_ROLES)[role])
+def _check_entries(study: Study, role: Role) -> tuple[Entry, ...]:
+    """Return the entries of a role, all of them of the study's kind and with different labels."""
+    given = getattr(study, _ROLES[role])
     if not isinstance(given, list | tuple) or not given:
         raise StudyError(f"{role}s must be one {role} or more, got {short(given)}", (role,))
     labels = set[str]()
     for i, entry in enumerate(given):
-        with inside(role, i):
+        with error_at(role, i):
             if not isinstance(entry, Entry):
                 raise StudyError(f"{role}s must be a list of jaxvar.Entry, got {short(entry)}")
-            with inside("name"):
-                factory = names.factories()[_of_role(entry.name, role)]
+            with error_at("name"):
+                factory = find_factory(entry.name, role)
                 if study.kind not in factory.kinds:
                     (kind,) = factory.kinds
                     wrong = f"{entry.name} is for {_KINDS[kind]}, but the study for {_KINDS[study.kind]}"
@@ -241,23 +237,70 @@ def _entries(study: Study, role: names.Role) -> tuple[Entry, ...]:
     return tuple(given)
 
 
-_KINDS = {"bandit": "bandits, in rounds", "episodes": "Markov decision processes, in episodes"}
+def _check_study_name(value: object) -> str:
+    name = check_text("name", value)
+    if name.startswith(".") or any(c in name for c in "/\\"):  # it may become a folder's name
+        raise StudyError(f"name must not start with a dot nor hold slashes, got {short(name)}")
+    return name
 
 
-def _of_role(name: Any, role: names.Role) -> str:
-    factory = names.factories().get(name) if isinstance(name, str) else None
-    if factory is not None and factory.role != role:
-        raise StudyError(f"{name!r} is an {factory.role}, not an {role}")
-    return names.known(role, name, names.of_role(role))
+def _check_record(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise StudyError(f"record must be a list of recorders' names, got {short(value)}")
+    for i, name in enumerate(value):
+        with error_at(i):
+            check_name("recorder", name, RECORDERS)
+    if len(set(value)) < len(value):
+        raise StudyError(f"record must not name a recorder twice, got {short(list(value))}")
+    if "regret" not in value:
+        raise StudyError(f"record must have 'regret' among its names, got {short(list(value))}")
+    return tuple(value)
 
 
-def _length(config: Mapping[str, Any], role: str) -> int:
-    tables = config.get(role)
-    if not isinstance(tables, list | tuple) or not tables:
-        raise StudyError(f"a study must have one [[{role}]] or more, got {short(tables)}", (role,))
-    return len(tables)
+def _check_records(value: object) -> object:
+    """Check the form only; :func:`recorded_rounds` checks the numbers, once the number of rounds is known."""
+    if value is None or isinstance(value, bool):
+        return value if value is None else parameters.check_count("records", value)
+    value = plain_value("records", value)
+    if isinstance(value, Mapping):
+        for key in value:
+            with error_at(key):
+                check_name("key of records named", key, ("spacing", "number"))
+        if set(value) != {"spacing", "number"}:
+            raise StudyError(f"records must have a spacing and a number, got {short(value)}")
+        with error_at("spacing"):
+            check_name("spacing of records", value["spacing"], _SPACINGS)
+        with error_at("number"):
+            parameters.check_count("records.number", value["number"])
+    return value
 
 
-def _entry(tables: Any, role: names.Role, number: int) -> Entry:
-    with inside(role, number):
-        return Entry.from_config(tables[number], role)
+def recorded_rounds(records: int | Sequence[int] | Mapping[str, Any] | None, length: int) -> Array:
+    """Return the rounds that ``records`` stands for, [records] int32."""
+    if not isinstance(records, Mapping):
+        return record_rounds(records, length, "records")
+    low = 2 if records["spacing"] == "log" and length > 1 else 1  # from the first round to the last
+    number = parameters.check_count("records.number", records["number"], low=low, high=length)
+    return _SPACINGS[records["spacing"]](length, number)
+
+
+def _count(name: str, *, low: int = 1, optional: bool = False) -> Callable[[object], int | None]:
+    def check(value: object) -> int | None:
+        return None if optional and value is None else parameters.check_count(name, value, low=low, high=_MAX_INT32)
+
+    return check
+
+
+_CHECKS: dict[str, Callable[[object], object]] = {
+    "name": _check_study_name,
+    "question": lambda v: v if v == "" else check_text("question", v, most=_MAX_QUESTION, lines=True),
+    "seeds": _count("seeds"),
+    "rounds": _count("rounds", optional=True),
+    "episodes": _count("episodes", optional=True),
+    "records": _check_records,
+    "record": _check_record,
+    "key": _count("key", low=0),
+    "precision": lambda v: check_name("precision", v, PRECISIONS),
+    "chunk": _count("chunk", optional=True),
+    "first_seed": _count("first_seed", low=0),
+}

@@ -1,14 +1,29 @@
-"""What a study found, as NumPy arrays: all that analysis, figures, tables and the report ever see."""
+"""Results of studies: as arrays for analysis, figures, tables and the report; loaded, compared and merged."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from jaxvar.simulate import join_chunks
+from jaxvar.status import describe
+from jaxvar.study import store
+from jaxvar.study.cells import Cell
+from jaxvar.study.definition import Study
+from jaxvar.study.export import to_xarray
+from jaxvar.study.shards import Shard, read_seconds, read_shard, record_names
+from jaxvar.study.store import Manifest, StoredCell, cell_hash, read_manifest
+from jaxvar.study.values import Array, RunError, Table, short
+
+_MAX_NAMED = 10  # missing shards in a message
+_ONLY_WORDS = {"name", "question", "reference"}  # fields of a study that change none of its numbers
+_MAY_GROW = ("seeds", "rounds", "episodes")
+_PARTS: tuple[store.Part, ...] = ("checkpoints", "timings", "shards")  # the shard last: it says that all else is there
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +51,7 @@ class CellResult:
 
 @dataclasses.dataclass(frozen=True)
 class StudyResult:
-    """A whole study."""
+    """The results of a whole study."""
 
     name: str
     question: str
@@ -50,13 +65,213 @@ class StudyResult:
         """Labels, in the study's order."""
         return tuple(dict.fromkeys(c.algorithm for c in self.cells))
 
-    def to_xarray(self) -> Any:
-        """All cells as one :func:`jaxvar.study.labelled.dataset` of xarray; needs the extra ``xarray``."""
-        from jaxvar.study.labelled import dataset
-
-        return dataset(self)
-
     @property
     def environments(self) -> tuple[str, ...]:
         """Labels, in the study's order."""
         return tuple(dict.fromkeys(c.environment for c in self.cells))
+
+    def to_xarray(self) -> Any:
+        """Return all cells as one dataset of :func:`jaxvar.study.export.to_xarray`; needs the extra ``xarray``."""
+        return to_xarray(self)
+
+
+def load(folder: str | Path, *, partial: bool = False) -> StudyResult:
+    """Read the results of a study, and check every byte of them.
+
+    Args:
+      folder: what :func:`jaxvar.run_study` wrote to.
+      partial: whether seeds may be missing: every cell then has those it has, and one without any is left out.
+
+    Raises:
+      RunError: names the shards that are missing or damaged, unless ``partial``.
+    """
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    missing: list[str] = []
+    found = []
+    for cell in manifest.cells:
+        shards = []
+        for first in manifest.chunks(cell):
+            try:
+                shards.append(read_shard(folder, manifest, cell, first))
+            except FileNotFoundError:
+                missing.append(f"{cell.path(folder, 'shards', first)}: is not there")
+            except store.Damaged as error:
+                missing.append(f"{cell.path(folder, 'shards', first)}: {error}")
+        if shards:
+            found.append(_cell_result(folder, manifest, cell, shards))
+    if missing and not partial:
+        more = [f"and {len(missing) - _MAX_NAMED} more"] if len(missing) > _MAX_NAMED else []
+        lines = "\n  ".join([*missing[:_MAX_NAMED], *more])
+        raise RunError(f"{folder} is not complete; run the study again to resume it. Missing:\n  {lines}")
+    study = manifest.study
+    return StudyResult(
+        name=str(study.get("name", folder.name)),
+        question=str(study.get("question", "")),
+        unit=manifest.unit,
+        reference=study.get("reference"),
+        config=dataclasses.asdict(manifest),
+        cells=tuple(found),
+    )
+
+
+def _cell_result(folder: Path, manifest: Manifest, cell: StoredCell, shards: list[Shard]) -> CellResult:
+    arrays = [s.arrays for s in shards]
+    seeds = np.concatenate([a["seeds"] for a in arrays])
+    asked = seeds < manifest.first_seed + manifest.seeds  # a chunk is always whole; its last seeds may not be asked for
+    joined = {name: join_chunks([a[name] for a in arrays])[asked] for name in arrays[0] if name != "rounds"}
+    firsts = [int(a["seeds"][0]) for a in arrays]
+    return CellResult(
+        algorithm=cell.algorithm,
+        environment=cell.environment,
+        algorithm_settings=cell.algorithm_settings,
+        environment_settings=cell.environment_settings,
+        constants=cell.constants,
+        num_rounds=manifest.num_rounds,
+        rounds=np.asarray(manifest.rounds, np.int32),
+        seeds=joined["seeds"],
+        records={name: joined[name] for name in record_names(joined)},
+        status=joined["status"],
+        status_round=joined["status_round"],
+        seconds=sum(read_seconds(cell.path(folder, "timings", first)) for first in firsts),
+    )
+
+
+def failures(result: StudyResult) -> list[str]:
+    """Return a line for each cell with failed seeds: how many, the first of them, and its cause."""
+    lines = []
+    for cell in result.cells:
+        failed = np.flatnonzero(cell.status)
+        if len(failed) == 0:
+            continue
+        first = failed[0]
+        setting = {**cell.algorithm_settings, **cell.environment_settings}
+        at = f" at {setting}" if setting else ""
+        lines.append(
+            f"{cell.algorithm} on {cell.environment}{at}: {len(failed)} of {len(cell.seeds)} seeds failed, the first "
+            f"of them seed {cell.seeds[first]} in {result.unit} {cell.status_round[first]}: "
+            f"{describe(int(cell.status[first]))}"
+        )
+    return lines
+
+
+def differences(study: Study, stored: Manifest) -> list[str]:
+    """Return what keeps stored results from being those of ``study``, as lines for a user; none if nothing does.
+
+    More seeds, rounds or cells do not: what is there stays right, or is known to need playing again.
+    """
+    old, new = stored.study, study.to_config()
+    found = []
+    for name in sorted((set(old) | set(new)) - _ONLY_WORDS - {"records", "algorithm", "environment"}):
+        was, is_now = old.get(name), new.get(name)
+        grown = name in _MAY_GROW and was is not None and isinstance(is_now, int) and is_now > was
+        # A chunk that is not given stays what it was; one that is given may be what was chosen.
+        same_chunk = name == "chunk" and (is_now is None or all(cell.chunk == is_now for cell in stored.cells))
+        if was != is_now and not grown and not same_chunk:
+            found.append(f"{name} was {short(was)} and is {short(is_now)}")
+    if study.length == stored.num_rounds and study.recorded.tolist() != list(stored.rounds):
+        found.append(f"records were {short(old.get('records'))} and are {short(new.get('records'))}")
+    return found or _changed_cells(study, stored)
+
+
+def _changed_cells(study: Study, stored: Manifest) -> list[str]:
+    """Return a line for each stored cell that the study no longer has, at the number of rounds it was played for."""
+    then = at_length(study, stored.num_rounds)
+    there = {cell_hash(then, cell): cell for cell in then.cells}
+    found = []
+    for cell in stored.cells:
+        if cell.hash not in there:
+            twins = [c for c in there.values() if c.title == cell.title]
+            found.append(f"cell {cell.title}: " + (_difference(cell, twins[0]) if twins else "is not there any more"))
+    return found
+
+
+def _difference(old: StoredCell, new: Cell) -> str:
+    if old.record != new.record:
+        return f"record was {short(list(old.record))} and is {short(list(new.record))}"
+    was, is_now = _flat(old.config), _flat(new.config)
+    return "; ".join(
+        f"{name} was {short(was.get(name))} and is {short(is_now.get(name))}"
+        for name in sorted(set(was) | set(is_now))
+        if was.get(name) != is_now.get(name)
+    )
+
+
+def _flat(config: object, path: str = "") -> dict[str, object]:
+    if not isinstance(config, Mapping):
+        return {path: config}
+    parts = [_flat(value, f"{path}.{name}" if path else str(name)) for name, value in config.items()]
+    return {name: value for part in parts for name, value in part.items()}
+
+
+def at_length(study: Study, length: int) -> Study:
+    """Return the study with another number of rounds or episodes, read at its end; itself where it has that number."""
+    if length == study.length:
+        return study
+    if study.episodes is None:
+        return dataclasses.replace(study, rounds=length, records=1)
+    return dataclasses.replace(study, episodes=length, records=1)
+
+
+def merge(folders: Sequence[str | Path], out: str | Path) -> Manifest:
+    """Copy every shard of some folders into another one; all must hold parts of the same study.
+
+    Args:
+      folders: what :func:`jaxvar.run_study` wrote to; ``out`` may be one of them.
+      out: where all shards are afterwards, with their checkpoints and timings.
+
+    Returns:
+      The ``run.json`` of ``out``.
+    """
+    sources, out = [Path(folder) for folder in folders], Path(out)
+    if not sources:
+        raise RunError("merge needs at least one folder")
+    store.make_folder(out)
+    with store.locked(out):
+        holders = [*([out] if (out / "run.json").exists() else []), *(f for f in sources if f != out)] or [out]
+        manifests = {folder: read_manifest(folder) for folder in holders}
+        for folder in holders[1:]:
+            _check_same(holders[0], manifests[holders[0]], folder, manifests[folder])
+        checksums: dict[str, str] = {}
+        for folder, manifest in manifests.items():
+            for cell in manifest.cells:
+                for first in manifest.chunks(cell):
+                    _take(folder, out, manifest, cell, first, checksums)
+        runs = tuple({str(run): run for manifest in manifests.values() for run in manifest.runs}.values())
+        merged = dataclasses.replace(manifests[holders[0]], updated=store.now(), shards=checksums, runs=runs)
+        merged.write(out)
+    return merged
+
+
+def _check_same(first: Path, one: Manifest, second: Path, other: Manifest) -> None:
+    def played(config: Table) -> Table:
+        return {name: value for name, value in config.items() if name not in _ONLY_WORDS}
+
+    if played(one.study) != played(other.study):
+        raise RunError(f"{first} and {second} hold different studies: their run.json differ in more than words")
+    if {cell.hash: cell.chunk for cell in one.cells} != {cell.hash: cell.chunk for cell in other.cells}:
+        raise RunError(f"{first} and {second} were run with different chunks; give the study a chunk")
+
+
+def _take(folder: Path, out: Path, manifest: Manifest, cell: StoredCell, first: int, checksums: dict[str, str]) -> None:
+    """Copy one shard, if it is there and right and new."""
+    path = cell.path(folder, "shards", first)
+    name = str(path.relative_to(folder))
+    try:
+        found = read_shard(folder, manifest, cell, first)
+    except FileNotFoundError:
+        return
+    except store.Damaged as error:
+        print(f"{path} is left out: {error}", file=sys.stderr)
+        return
+    if name in checksums:
+        if checksums[name] != found.sha256:
+            print(f"{path} is left out: another folder has this shard with other digits", file=sys.stderr)
+        return
+    checksums[name] = found.sha256
+    if folder == out:
+        return
+    for part in _PARTS:
+        source = cell.path(folder, part, first)
+        if source.exists():
+            store.write(cell.path(out, part, first), store.read(source))

@@ -1,51 +1,38 @@
-"""``run_study``: from a study to a folder of results, in as many sittings as it takes."""
+"""``run_study``: from a study to a folder of results, in as many runs as it takes."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import signal
 import sys
 import threading
 import time
+import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 from tqdm import tqdm
 
-from jaxvar import parameters, random
-from jaxvar.engine import Program, block_shape, is_accelerator
+from jaxvar import engine, parameters, random
+from jaxvar.engine import Program, is_accelerator
 from jaxvar.game import violated_assumptions
-from jaxvar.study import plan, store
-from jaxvar.study.cells import Cell, cells
-from jaxvar.study.changes import can_go_on, changes
-from jaxvar.study.company import Company
+from jaxvar.study import store
+from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
-from jaxvar.study.errors import RunError
-from jaxvar.study.load import load
-from jaxvar.study.lock import locked, moment
-from jaxvar.study.manifest import (
-    Manifest,
-    StoredCell,
-    checkpoint_path,
-    new_manifest,
-    read_manifest,
-    shard_path,
-    stored_cell,
-    this_run,
-    timing_path,
-)
-from jaxvar.study.pace import EvenPace, Pace
-from jaxvar.study.playing import Stopped, Task, Watch, play
-from jaxvar.study.precision import in_precision
-from jaxvar.study.result import StudyResult
-from jaxvar.study.shards import Shorter, identity, mine, read_shard
+from jaxvar.study.factories import in_precision
+from jaxvar.study.result import StudyResult, at_length, differences, load
+from jaxvar.study.shards import Hooks, Processes, Shorter, Stopped, Task, mesh_for, play, read_shard, stretch_for
+from jaxvar.study.store import Manifest, StoredCell, cell_hash
+from jaxvar.study.values import RunError
 
-_STRETCH = 1.0  # seconds per call of a program: how long Ctrl-C may have to wait
+_MEMORY_SHARE = 0.8  # of the free memory that a chunk may take: other processes need some too
+_COPIES = 3  # of what a chunk holds, on the host while it is written
 
 
 def run_study(
@@ -61,15 +48,16 @@ def run_study(
     """Run a study into a folder, or what is left of it.
 
     Every finished chunk of seeds of a cell is a file; long ones leave checkpoints on the way. So a run may be killed at
-    any moment, and the next call goes on: with the same numbers, to the last bit, as a run that was never interrupted.
-    A study with more seeds, rounds or cells than the folder's is an extension of it; any other change is refused.
+    any moment, and the next call resumes it: with the same numbers, to the last bit, as a run that was never
+    interrupted. A study with more seeds, rounds or cells than the folder's is an extension of it; any other change is
+    refused.
 
     Args:
       study: what to run.
       out: the folder.
       resume: whether the folder may hold a part of the study already.
       shard: ``(i, n)``: play the i-th of n parts, counted from 1, as a member of a job array does. Parts may go to one
-        folder or to several, which :func:`jaxvar.study.merge.merge` joins.
+        folder or to several, which :func:`jaxvar.study.result.merge` joins.
       devices: devices to use; all of the default backend if not given. Under ``jax.distributed`` every process makes
         the same call, and the first one writes.
       progress: show a progress bar.
@@ -87,100 +75,106 @@ def run_study(
     parameters.check_count("shard[0]", number, high=total)
     parameters.check_positive("checkpoint_seconds", checkpoint_seconds)
     folder = Path(out)
-    with in_precision(study.precision), _writable(folder):
-        run = _Run(study, folder, (number, total), list(devices or jax.devices()), progress, checkpoint_seconds)
-        run.go(resume)
-        return load(folder, partial=total > 1) if run.company.is_writer else None
+    try:
+        with in_precision(study.precision):
+            run = _Run(study, folder, (number, total), list(devices or jax.devices()), progress, checkpoint_seconds)
+            if run.processes.is_writer:
+                for sentence in _violations(study):
+                    warnings.warn(sentence, UserWarning, stacklevel=2)
+            run.go(resume)
+            return load(folder, partial=total > 1) if run.processes.is_writer else None
+    except OSError as error:  # a full disk, or a folder that nobody may write to
+        where = f" ({error.filename})" if error.filename else ""
+        raise RunError(
+            f"cannot write to {folder}: {error.strerror or error}{where}; "
+            "the shards that were finished are intact, and the same command goes on from them"
+        ) from error
 
 
+def _violations(study: Study) -> list[str]:
+    """Return a sentence for each violated assumption of a theorem, with the first cell that violates it."""
+    found = dict[str, str]()
+    for cell in study.cells:
+        for sentence in violated_assumptions(cell.algorithm, cell.environment, study.length):
+            found.setdefault(sentence, cell.title)
+    return [f"{title}: {sentence}" for sentence, title in found.items()]
+
+
+@dataclasses.dataclass
 class _Run:
-    """One sitting."""
+    """One run of a study, in one process or as one of several."""
 
-    def __init__(
-        self,
-        study: Study,
-        folder: Path,
-        shard: tuple[int, int],
-        devices: list[jax.Device],
-        progress: bool,
-        checkpoint_seconds: float,
-    ) -> None:
-        self.study, self.folder, self.shard, self.devices = study, folder, shard, devices
-        self.progress, self.checkpoint_seconds = progress, checkpoint_seconds
-        self.company = Company(devices)
-        self.cells = cells(study)
-        self.key_data = np.asarray(random.key_words(jax.random.key(study.key)))
-        self.checksums: dict[str, str] = {}
+    study: Study
+    folder: Path
+    shard: tuple[int, int]
+    devices: list[jax.Device]
+    progress: bool
+    checkpoint_seconds: float
 
-    def _warn(self) -> None:
-        """Say once where a theorem's assumption is violated, and in which cell first."""
-        found = dict[str, str]()
-        for cell in self.cells:
-            for sentence in violated_assumptions(cell.algorithm, cell.environment, self.study.length):
-                found.setdefault(sentence, cell.title)
-        for sentence, title in found.items():
-            warnings.warn(f"{title}: {sentence}", UserWarning, stacklevel=4)
+    def __post_init__(self) -> None:
+        self.processes = Processes(self.devices)
+        self.shows_progress = self.progress and self.processes.is_writer
+        self.key_data = np.asarray(random.key_words(jax.random.key(self.study.key)))
+        self.checksums: dict[str, str] = {}  # of finished shards
+        self.programs: dict[tuple[str, int], Program] = {}  # by cell and chunk
+        self.smaller_chunks: dict[tuple[str, int], int | None] = {}  # likewise
 
     def go(self, resume: bool) -> None:
-        """Plan, and play what is not there yet."""
-        if self.company.is_writer:
-            self._warn()
-        with contextlib.ExitStack() as held:
-            self.company.writes(lambda: self._enter(held))
-            manifest, todo = self._prepared(resume)
+        """Choose chunks, and play what is not there yet."""
+        with contextlib.ExitStack() as stack:
+
+            def enter() -> None:
+                store.make_folder(self.folder)
+                stack.enter_context(store.locked(self.folder, self.shard))
+
+            self.processes.write(enter)
+            manifest = self._manifest(resume)
+            missing = self._missing(manifest)
             try:
-                self._play(manifest, todo)
+                self._play(manifest, missing)
             except BaseException:
-                with contextlib.suppress(OSError, RunError):  # what ends the run is said, not what follows from it
-                    if self.company.is_writer:
-                        self._note_checksums()
+                with contextlib.suppress(OSError, RunError):  # the first error is reported, not what follows from it
+                    if self.processes.is_writer:
+                        self._write_checksums()
                 raise
-            self.company.writes(self._note_checksums)
+            self.processes.write(self._write_checksums)
 
-    def _enter(self, held: contextlib.ExitStack) -> None:
-        store.make_folder(self.folder)
-        held.enter_context(locked(self.folder, self.shard))
-
-    def _prepared(self, resume: bool) -> tuple[Manifest, list[list[int]]]:
-        """``run.json`` as it is from now on, and the first seeds of the chunks that each cell lacks."""
+    def _manifest(self, resume: bool) -> Manifest:
+        """Write ``run.json`` as it is from now on, and return it."""
         before: Manifest | None = None
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as stack:
 
             def look() -> None:
                 nonlocal before
-                held.enter_context(moment(self.folder))
-                before = self._before(resume)
+                stack.enter_context(store.manifest_locked(self.folder))
+                before = self._stored_before(resume)
 
-            self.company.writes(look)
+            self.processes.write(look)
             known = {} if before is None else {cell.hash: cell.chunk for cell in before.cells}
-            hashes = [stored_cell(self.study, cell, 1).hash for cell in self.cells]
-            there = self.company.agreed(np.array([known.get(h, 0) for h in hashes], np.int32)).tolist()
-            chunks = [size or self._planned(cell) for size, cell in self._bar(zip(there, self.cells, strict=True))]
-            made = tuple(stored_cell(self.study, cell, chunk) for cell, chunk in zip(self.cells, chunks, strict=True))
-            manifest = self._with_history(new_manifest(self.study, made), before)
-            self.company.writes(lambda: manifest.write(self.folder))
-        todo = []
-        for i, cell in enumerate(manifest.cells):
-            firsts = [f for j, f in enumerate(manifest.chunks(cell)) if mine(i, j, self.shard)]
-            is_missing = [self.company.agreed_number(not self._is_there(manifest, cell, first)) for first in firsts]
-            todo.append([first for first, lacks in zip(firsts, is_missing, strict=True) if lacks])
-            if todo[-1] and self._too_large(self.cells[i], cell.chunk) is not None:
-                raise RunError(f"cell {cell.title}: {self._needs(self.cells[i], cell.chunk)}")
-        return manifest, todo
+            stored = np.array([known.get(cell_hash(self.study, cell), 0) for cell in self.study.cells], np.int32)
+            chunks = []
+            each = zip(self.processes.agree(stored).tolist(), self.study.cells, strict=True)
+            bar = {"unit": "cell", "total": len(stored), "leave": False, "disable": not self.shows_progress}
+            for chunk, cell in tqdm(each, desc="compiling", **bar):
+                chunks.append(chunk or self._chosen_chunk(cell))
+            run = store.this_run(self.devices, self.study.precision)
+            manifest = dataclasses.replace(store.new_manifest(self.study, chunks), runs=(run,))
+            if before is not None:
+                runs = before.runs if before.runs[-1:] == (run,) else (*before.runs, run)
+                if len(runs) > 1 and any(r.get("jax") != run["jax"] for r in runs):
+                    self._say(f"{self.folder} was begun with other versions: the last digits of its shards may differ")
+                manifest = dataclasses.replace(manifest, created=before.created, runs=runs, shards=before.shards)
+            self.processes.write(lambda: manifest.write(self.folder))
+        return manifest
 
-    def _bar(self, each: Any) -> Any:
-        """Programs are compiled while a study is planned, which may take a while."""
-        shown = self.progress and self.company.is_writer
-        return tqdm(each, desc="planning", unit="cell", total=len(self.cells), disable=not shown, leave=False)
-
-    def _before(self, resume: bool) -> Manifest | None:
-        """The folder's ``run.json``, if this study may go on from it."""
+    def _stored_before(self, resume: bool) -> Manifest | None:
+        """Return the folder's ``run.json``, if this study may resume or extend it; None if there is none."""
         if not (self.folder / "run.json").exists():
             return None
         if not resume:
             raise RunError(f"{self.folder} holds a study already; resume it, or name another folder")
-        before = read_manifest(self.folder)
-        if found := changes(self.study, before):
+        before = store.read_manifest(self.folder)
+        if found := differences(self.study, before):
             raise RunError(
                 f"{self.folder} holds another study, and only seeds, rounds and cells may be added; what changed:\n  "
                 + "\n  ".join(found)
@@ -188,25 +182,32 @@ class _Run:
             )
         return before
 
-    def _with_history(self, manifest: Manifest, before: Manifest | None) -> Manifest:
-        run = this_run(self.devices, self.study.precision)
-        if before is None:
-            return dataclasses.replace(manifest, runs=(run,))
-        runs = before.runs if before.runs[-1:] == (run,) else (*before.runs, run)
-        if len(runs) > 1 and any(r.get("jax") != run["jax"] for r in runs):
-            self._say(f"{self.folder} was begun with other versions: the last digits of its shards may differ")
-        return dataclasses.replace(manifest, created=before.created, runs=runs, shards=before.shards)
+    def _shares(self, manifest: Manifest) -> list[list[int]]:
+        """Return the first seeds of those chunks of each cell that this run plays, dealt in turn."""
+        number, total = self.shard
+        return [
+            [first for j, first in enumerate(manifest.chunks(cell)) if (i + j) % total == number - 1]
+            for i, cell in enumerate(manifest.cells)
+        ]
+
+    def _missing(self, manifest: Manifest) -> list[list[int]]:
+        """Return the first seeds of those chunks of this run that have to be played, for each cell."""
+        missing = []
+        for cell, stored, share in zip(self.study.cells, manifest.cells, self._shares(manifest), strict=True):
+            is_there = [self.processes.agree_on_number(self._is_there(manifest, stored, first)) for first in share]
+            missing.append([first for first, there in zip(share, is_there, strict=True) if not there])
+            if missing[-1] and self._smaller_chunk(cell, stored.chunk) is not None:
+                raise RunError(f"cell {cell.title}: {self._needs(cell, stored.chunk)}")
+        return missing
 
     def _is_there(self, manifest: Manifest, cell: StoredCell, first: int) -> bool:
-        """Whether a shard needs no playing; only the writer looks."""
-        if not self.company.is_writer:
+        """Return whether a shard needs no playing; only the writer looks."""
+        if not self.processes.is_writer:
             return False
-        path = shard_path(self.folder, cell, first)
+        path = cell.path(self.folder, "shards", first)
         try:
             self._finished(path, read_shard(self.folder, manifest, cell, first).sha256)
-        except FileNotFoundError:
-            return False
-        except Shorter:
+        except (FileNotFoundError, Shorter):
             return False
         except store.Damaged as error:
             self._say(f"{path} is damaged and will be played again: {error}")
@@ -216,139 +217,166 @@ class _Run:
     def _finished(self, path: Path, sha256: str) -> None:
         self.checksums[str(path.relative_to(self.folder))] = sha256
 
-    def _note_checksums(self) -> None:
-        with moment(self.folder):
-            manifest = read_manifest(self.folder)
-            manifest.updated_now(shards={**manifest.shards, **self.checksums}).write(self.folder)
+    def _write_checksums(self) -> None:
+        with store.manifest_locked(self.folder):
+            manifest = store.read_manifest(self.folder)
+            shards = {**manifest.shards, **self.checksums}
+            dataclasses.replace(manifest, updated=store.now(), shards=shards).write(self.folder)
 
-    def _planned(self, cell: Cell) -> int:
-        """Seeds per shard of a cell that has none yet."""
-        given = self.study.chunk
-        chunk = given or plan.chosen_chunk(cell.environment, self.study.seeds, self.study.length, self.devices)
-        while (smaller := self._too_large(cell, chunk)) is not None:
+    def _chosen_chunk(self, cell: Cell) -> int:
+        """Return the seeds per shard of a cell that has none yet."""
+        given, mesh = self.study.chunk, Mesh(np.array(self.devices), ("runs",))
+        chunk = given or engine.chosen_chunk(cell.environment, self.study.seeds, self.study.length, mesh)
+        while (smaller := self._smaller_chunk(cell, chunk)) is not None:
             if given is not None or smaller == 0:
-                raise RunError(
-                    f"cell {cell.title}: {self._needs(cell, chunk)}; "
-                    + (f"a chunk of {smaller} would fit" if smaller else "not even a few seeds would fit")
-                )
+                hint = f"a chunk of {smaller} would fit" if smaller else "not even a few seeds would fit"
+                raise RunError(f"cell {cell.title}: {self._needs(cell, chunk)}; {hint}")
             self._say(f"cell {cell.title}: {self._needs(cell, chunk)}; {smaller} seeds at a time are played instead")
             chunk = smaller
         return chunk
 
-    def _too_large(self, cell: Cell, chunk: int) -> int | None:
-        """None if a chunk fits into the memory, else one that may."""
-        needed, free = self._memory(cell, chunk)
-        smaller = -1
-        if free is not None and needed > plan.SHARE * free:
-            widest = block_shape(1 << 20, plan.mesh_for(1 << 20, self.devices[:1]))[0]
-            unit = len(self.devices) * min(widest, chunk) if chunk > len(self.devices) else 1
-            smaller = plan.fitting_chunk(chunk, needed, free, unit)
-        agreed = self.company.agreed_number(smaller)
-        return None if agreed < 0 else agreed
+    def _smaller_chunk(self, cell: Cell, chunk: int) -> int | None:
+        """Return None if a chunk fits into the memory, else one that may; 0 if none does."""
+        key = (cell.digest, chunk)
+        if key not in self.smaller_chunks:
+            needed, free = self._memory(cell, chunk)
+            smaller = -1
+            if free is not None and needed > _MEMORY_SHARE * free:
+                widest = engine.block_shape(1 << 20, mesh_for(1 << 20, self.devices[:1]))[0]
+                unit = len(self.devices) * min(widest, chunk) if chunk > len(self.devices) else 1
+                smaller = min(int(chunk * _MEMORY_SHARE * free / needed), chunk - 1) // unit * unit
+            agreed = self.processes.agree_on_number(smaller)
+            self.smaller_chunks[key] = None if agreed < 0 else agreed
+        return self.smaller_chunks[key]
 
     def _memory(self, cell: Cell, chunk: int) -> tuple[int, int | None]:
+        """Return the bytes that a chunk needs, and the bytes that are free."""
         program = self._program(cell, chunk)
-        return plan.needed_memory(program, self._pace(chunk).next(self.study.length)), plan.free_memory(program.mesh)
+        stretch = stretch_for(program, self.study.length, self.checkpoint_seconds)
+        needed = program.memory(stretch.next(self.study.length))  # on one device
+        if not is_accelerator(program.mesh):  # all devices share one memory
+            held = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(program.shapes))
+            needed = needed * program.mesh.size + _COPIES * held
+        return needed, free_memory(program.mesh)
 
     def _needs(self, cell: Cell, chunk: int) -> str:
         needed, free = self._memory(cell, chunk)
-        words = plan.in_words(needed), plan.in_words(free or 0)
-        return f"{chunk} seeds at a time need {words[0]} of memory, and {words[1]} are free"
+        sizes = human_bytes(needed), human_bytes(free or 0)
+        return f"{chunk} seeds at a time need {sizes[0]} of memory, and {sizes[1]} are free"
 
     def _program(self, cell: Cell, chunk: int) -> Program:
-        mesh = plan.mesh_for(chunk, self.devices)
-        return Program(
-            algorithm=cell.algorithm,
-            environment=cell.environment,
-            key_data=self.key_data,
-            rounds=self.study.recorded,
-            recorders=cell.recorders,
-            chunk=chunk,
-            mesh=mesh,
-        )
+        key = (cell.digest, chunk)
+        if key not in self.programs:
+            self.programs[key] = Program(
+                algorithm=cell.algorithm,
+                environment=cell.environment,
+                key_data=self.key_data,
+                rounds=self.study.recorded,
+                recorders=cell.recorders,
+                chunk=chunk,
+                mesh=mesh_for(chunk, self.devices),
+            )
+        return self.programs[key]
 
-    def _pace(self, chunk: int) -> Pace:
-        if is_accelerator(plan.mesh_for(chunk, self.devices)):
-            return EvenPace(self.study.length)
-        return Pace(chunk, min(_STRETCH, self.checkpoint_seconds / 2))
+    def _play(self, manifest: Manifest, missing: list[list[int]]) -> None:
+        length, end = manifest.num_rounds, manifest.first_seed + manifest.seeds
+        lasting = self._hashes_at_any_length() if any(missing) else set[str]()
 
-    def _play(self, manifest: Manifest, todo: list[list[int]]) -> None:
-        length, kept = manifest.num_rounds, can_go_on(self.study)
-        end = manifest.first_seed + manifest.seeds
-        mine_all = sum(
-            min(cell.chunk, end - first)
-            for i, cell in enumerate(manifest.cells)
-            for j, first in enumerate(manifest.chunks(cell))
-            if mine(i, j, self.shard)
-        )
-        left = sum(min(c.chunk, end - f) for c, firsts in zip(manifest.cells, todo, strict=True) for f in firsts)
+        def num_seeds(chunks: list[list[int]]) -> int:
+            return sum(min(c.chunk, end - f) for c, firsts in zip(manifest.cells, chunks, strict=True) for f in firsts)
+
+        total, left = num_seeds(self._shares(manifest)), num_seeds(missing)
         bar = tqdm(
-            total=mine_all * length,
-            initial=(mine_all - left) * length,
+            total=total * length,
+            initial=(total - left) * length,
             unit=f"seed-{manifest.unit}",
             unit_scale=True,
             smoothing=0.1,
-            disable=not (self.progress and self.company.is_writer),
+            disable=not self.shows_progress,
         )
-        with bar, _asked_to_stop() as stop_asked:
-            for cell, stored, firsts in zip(self.cells, manifest.cells, todo, strict=True):
+        with bar, _stop_signals() as stop_asked:
+            for cell, stored, firsts in zip(self.study.cells, manifest.cells, missing, strict=True):
                 if not firsts:
                     continue
                 bar.set_description(stored.algorithm[:30], refresh=False)
-                program, pace = self._program(cell, stored.chunk), self._pace(stored.chunk)
-                saver = _Timer(self.checkpoint_seconds)
+                program = self._program(cell, stored.chunk)
+                stretch = stretch_for(program, length, self.checkpoint_seconds)
+                save_due = _timer(self.checkpoint_seconds)
                 for first in firsts:
-                    num_seeds = min(stored.chunk, end - first)
+                    task = Task(program, self.folder, stored, first, length, keep=stored.hash in lasting)
 
-                    def advanced(num_rounds: int, num_seeds: int = num_seeds) -> None:
+                    def advanced(num_rounds: int, num_seeds: int = min(stored.chunk, end - first)) -> None:
                         bar.update(num_rounds * num_seeds)
 
-                    task = Task(
-                        program=program,
-                        seeds=np.arange(first, first + stored.chunk),
-                        num_rounds=length,
-                        shard=shard_path(self.folder, stored, first),
-                        checkpoint=checkpoint_path(self.folder, stored, first),
-                        timing=timing_path(self.folder, stored, first),
-                        identity=identity(stored, first),
-                        keep=stored.hash in kept,
-                    )
                     try:
-                        sha256 = play(task, Watch(self.company, pace, advanced, saver.is_due, stop_asked))
+                        sha256 = play(task, Hooks(self.processes, stretch, advanced, save_due, stop_asked))
                     except Stopped:
                         raise KeyboardInterrupt from None
-                    self._finished(task.shard, sha256)
-                    if self.company.agreed_number(stop_asked()):
+                    self._finished(task.path("shards"), sha256)
+                    if self.processes.agree_on_number(stop_asked()):
                         raise KeyboardInterrupt
 
+    def _hashes_at_any_length(self) -> set[str]:
+        """Return the hashes of the cells that do not depend on the number of rounds: more rounds would resume them."""
+        try:
+            longer = at_length(self.study, 2 * self.study.length)
+        except ValueError:  # an environment does not last that long
+            return set()
+        return {cell_hash(self.study, c) for c in self.study.cells} & {cell_hash(longer, c) for c in longer.cells}
+
     def _say(self, text: str) -> None:
-        if self.company.is_writer:
+        if self.processes.is_writer:
             print(text, file=sys.stderr)
 
 
-class _Timer:
-    """Says once in a while that it is time."""
+def free_memory(mesh: Mesh) -> int | None:
+    """Return the bytes that are free where the devices keep their arrays; None if nobody knows."""
+    found: list[int] = []
+    if is_accelerator(mesh):
+        stats = [d.memory_stats() or {} for d in mesh.local_devices]
+        found = [s["bytes_limit"] - s["bytes_in_use"] for s in stats if "bytes_limit" in s and "bytes_in_use" in s]
+        return min(found, default=None)
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found += [int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable:")]
+    with contextlib.suppress(OSError, ValueError):  # there is no limit, or it is "max"
+        limit, used = (Path("/sys/fs/cgroup", name).read_text() for name in ("memory.max", "memory.current"))
+        found.append(int(limit) - int(used))
+    return min(found, default=None)
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self._last = seconds, time.monotonic()
 
-    def is_due(self) -> bool:
-        """Whether as many seconds are over since it last was."""
-        if time.monotonic() - self._last < self._seconds:
+def human_bytes(size: float) -> str:
+    """Return a number of bytes as text, ``1.5 GiB``."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB"
+
+
+def _timer(seconds: float) -> Callable[[], bool]:
+    """Return a function that is true once in as many seconds."""
+    last = time.monotonic()
+
+    def is_due() -> bool:
+        nonlocal last
+        if time.monotonic() - last < seconds:
             return False
-        self._last = time.monotonic()
+        last = time.monotonic()
         return True
+
+    return is_due
 
 
 @contextlib.contextmanager
-def _asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, or SIGTERM came; the second Ctrl-C is an ordinary one."""
+def _stop_signals() -> Iterator[Callable[[], bool]]:
+    """Yield a function that is true once Ctrl-C was pressed or SIGTERM came; a second Ctrl-C interrupts at once."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
         return
 
-    def note(number: int, frame: Any) -> None:
+    def note(number: int, frame: types.FrameType | None) -> None:
         asked.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -358,16 +386,3 @@ def _asked_to_stop() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def _writable(folder: Path) -> Iterator[None]:
-    """A full disk, or a folder that nobody may write to, in a sentence."""
-    try:
-        yield
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        raise RunError(
-            f"cannot write to {folder}: {error.strerror or error}{where}; "
-            "the shards that were finished are intact, and the same command goes on from them"
-        ) from error

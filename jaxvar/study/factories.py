@@ -1,0 +1,253 @@
+"""From names and numbers to the objects that are simulated.
+
+A study names public factories, noise, schedules, presets of constants and recorders. Nothing is listed here: each
+catalogue is read from the package, so that a new algorithm has its name at once.
+
+A table with a name stands for a part of an object: ``noise = {name = "two_point", std = 0.1}`` is
+``jaxvar.noise.two_point(0.1)``, its ``std`` may be a table of a schedule, and ``constants = {preset = "paper",
+beta_scale = 0.3}`` is a preset with some numbers changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import functools
+import importlib
+import inspect
+import pkgutil
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.experimental
+
+from jaxvar import algorithms, constants, environments, parameters, records
+from jaxvar.environments import noise, schedules
+from jaxvar.study.values import StudyError, Table, error_at, short
+
+Role = Literal["algorithm", "environment"]
+PRECISIONS = ("float64", "float32")
+_DEFAULT_PRESET = "paper"
+_INSTEAD_OF = {"num_episodes": "gap"}  # not filled in where the other is given
+_TYPES: dict[object, str] = {bool: "true or false", int: "an integer", str: "text"}
+
+
+def in_precision(precision: str) -> contextlib.AbstractContextManager[None]:
+    """Return a context in which numbers are made and programs are compiled in ``precision``."""
+    home: Any = jax if hasattr(jax, "enable_x64") else jax.experimental  # it moved in newer versions
+    return home.enable_x64(precision == "float64")
+
+
+@dataclasses.dataclass(frozen=True)
+class Factory:
+    """A function that a name in a study stands for."""
+
+    name: str
+    call: Callable[..., Any]
+
+    @functools.cached_property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """Parameters by name, with annotations that are types."""
+        return inspect.signature(self.call, eval_str=True).parameters
+
+    @functools.cached_property
+    def required(self) -> tuple[str, ...]:
+        """Names of the parameters without a default."""
+        return tuple(n for n, p in self.parameters.items() if p.default is inspect.Parameter.empty)
+
+    @functools.cached_property
+    def made(self) -> type:
+        """Class of the object it returns."""
+        return typing.cast(type, inspect.signature(self.call, eval_str=True).return_annotation)
+
+    @property
+    def role(self) -> Role:
+        """``algorithm`` or ``environment``, by the folder it is defined in."""
+        return "algorithm" if self.call.__module__.startswith(f"{algorithms.__name__}.") else "environment"
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """``bandit``, ``episodes`` or both: what the algorithm plays, or the environment is."""
+        if self.role == "environment":
+            return frozenset({"bandit" if hasattr(self.made, "observe") else "episodes"})
+        methods = {"bandit": "select", "episodes": "plan"}
+        return frozenset(kind for kind, method in methods.items() if hasattr(self.made, method))
+
+
+def _public(module: types.ModuleType) -> dict[str, Factory]:
+    own = {n: f for n, f in vars(module).items() if inspect.isfunction(f) and f.__module__ == module.__name__}
+    return {name: Factory(name, f) for name, f in own.items() if not name.startswith("_")}
+
+
+@functools.cache
+def public_factories() -> Mapping[str, Factory]:
+    """Return every public function that makes an algorithm or an environment, by name."""
+    found: dict[str, Factory] = {}
+    for package in (algorithms, environments):
+        for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            found |= {n: f for n, f in _public(importlib.import_module(info.name)).items() if hasattr(f.made, "init")}
+    return dict(sorted(found.items()))
+
+
+def factory_names(role: Role) -> tuple[str, ...]:
+    """Return the names of all algorithms or of all environments."""
+    return tuple(name for name, factory in public_factories().items() if factory.role == role)
+
+
+def find_factory(name: object, role: Role) -> Factory:
+    """Return the factory of this name, which must make an algorithm or an environment, as ``role`` says."""
+    factory = public_factories().get(name) if isinstance(name, str) else None
+    if factory is not None and factory.role != role:
+        raise StudyError(f"{name!r} is an {factory.role}, not an {role}")
+    return public_factories()[check_name(role, name, factory_names(role))]
+
+
+NOISES: Mapping[str, Factory] = _public(noise)
+SCHEDULES: Mapping[str, Factory] = _public(schedules)
+PRESETS: Mapping[str, Factory] = {n: f for n, f in _public(constants).items() if "beta_scale" in f.parameters}
+RECORDERS: Mapping[str, Factory] = {
+    n: f for n, f in _public(records).items() if not f.parameters and hasattr(f.made, "read")
+}
+# Arguments that may be tables, with the names such a table may have: of algorithms and environments, and of noise.
+_PARTS = {"noise": NOISES, "constants": PRESETS}
+_PARTS_OF_NOISE = {"std": SCHEDULES}
+
+
+def check_name(what: str, word: object, allowed: Iterable[str]) -> str:
+    """Return ``word`` if it is one of ``allowed``; else raise an error that suggests the nearest one."""
+    names = sorted(allowed)
+    if isinstance(word, str) and word in names:
+        return word
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.5) if isinstance(word, str) else []
+    shown = repr(word) if isinstance(word, str) and len(word) <= 80 else f"{str(word)[:60]!r}..."
+    hint = f"did you mean {near[0]!r}?" if near else f"there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
+    raise StudyError(f"there is no {what} {shown}; {hint}")
+
+
+class Built(NamedTuple):
+    """An algorithm or an environment, and how it was made."""
+
+    target: Any
+    config: dict[str, object]  # its factory's name and every argument: given, filled in or left at its default
+    constants: str  # how an algorithm's radius came about, in a word or two
+
+
+def build(factory: Factory, options: Table, known: Table) -> Built:
+    """Call ``factory`` with ``options``, and with those of its arguments that are ``known`` and were not given."""
+    check_options(factory, options)
+    ruled_out = {name for name, other in _INSTEAD_OF.items() if other in options}
+    filled = {n: known[n] for n in factory.parameters if n in known and n not in options and n not in ruled_out}
+    for name in factory.required:
+        if name not in options and name not in filled:
+            raise StudyError(f"{name} must be given to {factory.name}")
+    defaults = {n: p.default for n, p in factory.parameters.items() if n not in factory.required}
+    config = {"name": factory.name, **defaults, **filled, **options}
+    arguments = {**filled, **options}
+    label = _constants_label(config)
+    if "constants" in factory.parameters:
+        arguments["constants"], config["constants"] = _constants(constants_table(options.get("constants")), factory)
+    table = arguments.get("noise")
+    if isinstance(table, Mapping):
+        with error_at("noise", what="noise"):
+            arguments["noise"] = _part(table, NOISES)
+    return Built(_call(factory, arguments), config, label)
+
+
+def check_options(factory: Factory, options: Table, parts: Mapping[str, Mapping[str, Factory]] = _PARTS) -> None:
+    """Refuse unknown keys and values of the wrong type, also inside tables."""
+    for name, value in options.items():
+        with error_at(name):
+            check_name(f"argument of {factory.name} named", name, factory.parameters)
+            if isinstance(value, Mapping):
+                if name not in parts:
+                    raise StudyError(f"{name} must not be a table, got {short(dict(value))}")
+                if name != "constants":
+                    _check_part(name, value, parts[name])
+            else:
+                _check_type(name, value, factory.parameters[name].annotation)
+            if name == "constants":
+                constants_table(value)
+
+
+def _check_part(name: str, table: Table, catalogue: Mapping[str, Factory]) -> None:
+    if "name" not in table:
+        raise StudyError(f"{name} must be a table with a name, one of {', '.join(catalogue)}; got {short(dict(table))}")
+    with error_at("name"):
+        factory = catalogue[check_name(name, table["name"], catalogue)]
+    options = {key: value for key, value in table.items() if key != "name"}
+    check_options(factory, options, _PARTS_OF_NOISE if catalogue is NOISES else {})
+    for missing in factory.required:
+        if missing not in options:
+            raise StudyError(f"{missing} must be given to {name} {factory.name}")
+
+
+def _check_type(name: str, value: object, annotation: object) -> None:
+    """Refuse a value that is not of the annotated type; numbers and arrays are checked by the factory itself."""
+    members = typing.get_args(annotation) or (annotation,)
+    accepted = [] if float in members else [t for t in members if t in _TYPES]
+    if not accepted and isinstance(value, bool):
+        raise StudyError(f"{name} must not be true or false, got {value!r}")
+    if accepted and type(value) not in accepted:
+        raise StudyError(f"{name} must be {' or '.join(_TYPES[t] for t in accepted)}, got {short(value)}")
+
+
+def constants_table(value: object) -> dict[str, Any]:
+    """Return constants as a table with a preset: ``"paper"``, ``{preset = "paper"}`` and None mean the same."""
+    table = {"preset": _DEFAULT_PRESET} if value is None else {"preset": value} if isinstance(value, str) else value
+    if not isinstance(table, Mapping):
+        raise StudyError(f"constants must be the name of a preset or a table, got {short(value)}")
+    for name, number in table.items():
+        with error_at(name):
+            check_name("constant", name, ("preset", *constants.number_names()))
+            if name == "preset":
+                check_name("preset of constants", number, PRESETS)
+            else:
+                parameters.check_number(f"constants.{name}", number, low=0.0)
+    return {"preset": _DEFAULT_PRESET, **table}
+
+
+def _constants(table: Mapping[str, Any], factory: Factory) -> tuple[object, dict[str, object]]:
+    """Return the constants, and all their numbers by name."""
+    preset = PRESETS[table["preset"]]
+    (setting,) = factory.kinds
+    with in_precision("float64"):  # a result says 0.1, and not what is left of it in float32
+        made = preset.call(**({"setting": setting} if "setting" in preset.parameters else {}))
+    numbers = {name: float(table.get(name, getattr(made, name))) for name in constants.number_names()}
+    changed = dataclasses.replace(made, **{name: parameters.leaf(number) for name, number in numbers.items()})
+    return changed, {"preset": table["preset"], **numbers}
+
+
+def _part(table: Mapping[str, Any], catalogue: Mapping[str, Factory]) -> object:
+    """Build the noise that a table stands for, or the schedule within it."""
+    arguments = {name: value for name, value in table.items() if name != "name"}
+    if isinstance(arguments.get("std"), Mapping):
+        with error_at("std", what="std"):
+            arguments["std"] = _part(arguments["std"], SCHEDULES)
+    return _call(catalogue[table["name"]], arguments)
+
+
+def _call(factory: Factory, arguments: Table) -> object:
+    try:
+        return factory.call(**arguments)
+    except (ValueError, OverflowError) as error:
+        first = re.match(r"\w*", str(error))  # messages of checks begin with the argument's name
+        where = (first[0],) if first and first[0] in arguments else ()
+        raise StudyError(str(error), getattr(error, "where", where)) from None
+    except MemoryError:
+        raise StudyError(f"{factory.name} needs more memory than there is with {short(dict(arguments))}") from None
+
+
+def _constants_label(config: Mapping[str, Any]) -> str:
+    if "constants" in config:
+        table = constants_table(config["constants"])
+        return ", ".join([table["preset"], *(f"{name} {value:g}" for name, value in table.items() if name != "preset")])
+    if config.get("fixed_radius") is not None:
+        return f"fixed radius {config['fixed_radius']:g}"
+    if "beta_scale" in config:
+        return "theorem" if config["beta_scale"] == 1 else f"scaled x{config['beta_scale']:g}"
+    return "none"
