@@ -752,7 +752,7 @@ def test_cells_are_what_simulate_takes():
     }
     environment = jv.linear_bandit(3, 10, noise=jv.noise.two_point(0.1))
     for cell in cells(quick):
-        shared = {"key": jax.random.key(quick.key), "num_rounds": 500, "num_seeds": 4, "records": quick.recorded}
+        shared = {"key": jax.random.key(quick.key), "num_rounds": 500, "num_seeds": 4, "record_at": quick.recorded}
         out = jv.simulate(cell.algorithm, cell.environment, recorders=cell.recorders, **shared)
         out.raise_if_failed()
         assert np.array_equal(out.regret, jv.simulate(by_hand[cell.algorithm_label], environment, **shared).regret)
