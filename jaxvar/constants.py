@@ -26,11 +26,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxvar import parameters
 from jaxvar.parameters import leaf, pytree, static
 
+Number = jax.Array | float  # a leaf, which may be traced
 SETTINGS = ("bandit", "episodes")
 PRESETS = Path(__file__).with_name("calibration") / "presets"  # what ``jaxvar calibrate`` wrote, one file per setting
 
@@ -39,22 +41,22 @@ PRESETS = Path(__file__).with_name("calibration") / "presets"  # what ``jaxvar c
 class RadiusConstants:
     """One value for every constant of the radius; each is a leaf and can be swept."""
 
-    beta_scale: Any
-    sqrt_coef: Any
-    emp_coef: Any
-    log_coef: Any
-    floor_coef: Any
-    cross_coef: Any
-    range_coef: Any
-    bias_coef: Any
-    initial_coef: Any
-    switch: Any
-    log_shift: Any
-    fallback_count: Any
-    fallback_weight: Any
-    fallback_log: Any
-    fallback_floor: Any
-    fallback_cross: Any
+    beta_scale: Number
+    sqrt_coef: Number
+    emp_coef: Number
+    log_coef: Number
+    floor_coef: Number
+    cross_coef: Number
+    range_coef: Number
+    bias_coef: Number
+    initial_coef: Number
+    switch: Number
+    log_shift: Number
+    fallback_count: Number
+    fallback_weight: Number
+    fallback_log: Number
+    fallback_floor: Number
+    fallback_cross: Number
     label: str = static(default="custom")
     setting: str = static(default="any")  # "bandit", "episodes", or "any" where the numbers are meant for both
 

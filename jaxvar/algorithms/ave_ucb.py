@@ -6,16 +6,13 @@ over all layers, and the pulled arm is learned from in the lowest layer where it
 
 from __future__ import annotations
 
-from typing import Any
-
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import random, ridge, status
-from jaxvar import ties as tie_rules
-from jaxvar.algorithms.interface import Choice, Side
+from jaxvar.algorithms.interface import Choice, Number, Side
 from jaxvar.algorithms.save import LayeredAlgorithm, LayeredState
 from jaxvar.claims import Claim
 from jaxvar.lowering import take
@@ -23,13 +20,8 @@ from jaxvar.parameters import factory, number, pytree
 
 CLAIM = Claim(
     name="AVE-UCB",
-    factory="ave_ucb",
     reference="Zhao, He, Zhou, Zhang, Gu 2023 (remark after Algorithm 2)",
-    setting="bandit",
     regret="d sqrt(sum sigma^2) + d",
-    deterministic="d",
-    variance="estimated",
-    efficient=True,
     constants="derived again",
 )
 
@@ -47,7 +39,9 @@ class AveUcb(LayeredAlgorithm):
       Zhao, He, Zhou, Zhang, Gu (2023), remark after Algorithm 2; the bandit form is written out here.
     """
 
-    cap: Any = number(above=0, default=None, doc="a bound on the mean reward at which the index is cut, if given.")
+    cap: Number | None = number(
+        above=0, default=None, doc="a bound on the mean reward at which the index is cut, if given."
+    )
 
     def select(self, state: LayeredState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose the arm of ``arms [num_arms, dim]`` with the largest index."""
@@ -64,8 +58,7 @@ class AveUcb(LayeredAlgorithm):
             scaled_widths.append(width)
             upper = pred + state.beta_hat[i] / np.sqrt(q[i]) * width
             index = jnp.minimum(index, jnp.where(i < num_layers, upper, jnp.inf))
-        candidates = tie_rules.best(index, jnp.ones(index.shape, bool), self.tie_tolerance, 1)
-        action = tie_rules.pick(candidates, random.key_words(key), self.ties)
+        action = self.best(index, random.key_words(key), 1)
 
         layer, weight = jnp.zeros_like(action), jnp.zeros((), self.dtype)
         for i in reversed(range(self.capacity)):  # the lowest layer comes last and wins

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -11,23 +11,19 @@ import numpy as np
 
 from jaxvar import random, ridge
 from jaxvar import ties as tie_rules
-from jaxvar.algorithms import posterior
-from jaxvar.algorithms.ellipsoid import lost
-from jaxvar.algorithms.interface import Side
-from jaxvar.algorithms.posterior import Posterior
+from jaxvar.algorithms import thompson
+from jaxvar.algorithms.bandit import ToldVariance, lost
+from jaxvar.algorithms.interface import Number, Side
+from jaxvar.algorithms.thompson import Posterior
 from jaxvar.claims import Claim
 from jaxvar.lowering import combine, inner, lowest, take
 from jaxvar.parameters import count, factory, number, pytree
 
 CLAIM = Claim(
     name="FGTS-VA",
-    factory="fgts_va",
     reference="Li, Gu 2025",
-    setting="bandit",
     regret="d sqrt(sum sigma^2) + d",
-    deterministic="d",
     variance="told before the pull",
-    efficient=True,
     constants="reconstructed",
 )
 
@@ -55,7 +51,7 @@ class FgtsState(NamedTuple):
 
 
 @pytree
-class FgtsVa:
+class FgtsVa(ToldVariance):
     r"""FGTS-VA for linear rewards: draw theta from a posterior that prefers large best rewards, pull its best arm.
 
     With the variance :math:`\sigma_k^2` known before the pull, :math:`\bar\sigma_k^2 = \max(\sigma_k^2, 1/K)` and
@@ -88,40 +84,31 @@ class FgtsVa:
     """
 
     dim: int = count(kw_only=False, doc="d, the length of an arm.")
-    num_rounds: Any = number(at_least=1, kw_only=False, doc="K, in the floor of the variance.")
-    feel_good: Any = number(
+    num_rounds: Number = number(at_least=1, kw_only=False, doc="K, in the floor of the variance.")
+    feel_good: Number = number(
         at_least=0,
         default=None,
         rule=lambda self: self.dim**-0.5,
         doc=r"c, :math:`1/\sqrt d` if not given; 0 is posterior sampling.",
     )
-    lam: Any = number(above=0, default=1.0, doc="the ridge; the prior is N(0, I / (2 lam)).")
-    variance_scale: Any = number(
-        above=0, default=1.0, doc="multiplies the variance that is told; above 1, an over-estimate."
-    )
-    variance_bound: Any = number(at_least=0, default=None, doc="a constant told in place of the variance, if given.")
+    lam: Number = number(above=0, default=1.0, doc="the ridge; the prior is N(0, I / (2 lam)).")
     num_proposals: int | None = count(
         default=None,
         doc="drawn in each round, 8 for each arm if not given. Should all be refused, which is counted in "
         "``state.num_refused`` and has probability below exp(-8), the one nearest to acceptance is taken.",
     )
     ties: str = tie_rules.rule()
-    tie_tolerance: Any = tie_rules.tolerance()
+    tie_tolerance: Number = tie_rules.tolerance()
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[np.floating]:
         """The float type of the run."""
-        return jnp.result_type(self.lam)
-
-    @property
-    def alpha2(self) -> Any:
-        """The square of the floor of sigma_bar, ``1 / K``."""
-        return 1 / self.num_rounds
+        return np.dtype(jnp.result_type(self.lam))
 
     def init(self) -> FgtsState:
         """Return an empty regression."""
         return FgtsState(
-            posterior=posterior.init(self.dim, self.lam, self.dtype),
+            posterior=thompson.init(self.dim, self.lam, self.dtype),
             variance_sum=jnp.zeros((), self.dtype),
             num_refused=jnp.int32(0),
             round=jnp.int32(0),
@@ -133,7 +120,7 @@ class FgtsVa:
         chex.assert_shape(arms, (None, self.dim))
         chex.assert_shape(side.noise_var, (arms.shape[0],))
         told = side.noise_var if self.variance_bound is None else jnp.zeros_like(side.noise_var) + self.variance_bound
-        bar2 = jnp.maximum(self.variance_scale * told, self.alpha2)  # sigma_bar^2 of each arm
+        bar2 = jnp.maximum(self.variance_scale * told, 1 / self.num_rounds)  # sigma_bar^2 of each arm
         largest = jnp.max(bar2, axis=0)
         tilt = self.feel_good * jnp.sqrt(state.variance_sum + largest) / largest
         words, num = random.key_words(key), self.num_proposals or _PROPOSALS_PER_ARM * arms.shape[0]
@@ -147,7 +134,7 @@ class FgtsVa:
     def update(self, state: FgtsState, choice: FgtsChoice, x: jax.Array, reward: jax.Array, side: Side) -> FgtsState:
         """Learn by one step of the regression with the weight of the choice."""
         chex.assert_shape(x, (self.dim,))
-        after, update = posterior.learn(state.posterior, choice.weight * x, choice.weight * reward)
+        after, update = thompson.learn(state.posterior, choice.weight * x, choice.weight * reward)
         return FgtsState(
             posterior=after,
             variance_sum=state.variance_sum + 1 / choice.weight**2,
@@ -174,12 +161,12 @@ def draw(given: Posterior, tilt: jax.Array, arms: jax.Array, words: jax.Array, n
     mass = jnp.exp(log_mass - jnp.max(log_mass, axis=0))
     edges = jnp.cumsum(mass, axis=0) / jnp.sum(mass, axis=0)
 
-    u = random.uniform(random.bits(words, (num,), stream=posterior.PROPOSED), dtype)
+    u = random.uniform(random.bits(words, (num,), stream=thompson.PROPOSED), dtype)
     proposed = jnp.sum((u[:, None] > edges[None, :-1]).astype(jnp.int32), axis=1, dtype=jnp.int32)
     centre = jnp.zeros((), dtype)
     for i in range(num_arms):
         centre = jnp.where((proposed == i)[:, None], shifted[i][None], centre)  # [num, d]
-    z = random.normal(random.bits(words, (num, dim), stream=posterior.NORMALS), dtype)
+    z = random.normal(random.bits(words, (num, dim), stream=thompson.NORMALS), dtype)
     root = combine(given.lower.T[:, None], z.T[:, :, None])  # L z, [num, d]
     half = np.asarray(0.5, dtype)
     theta = regression.theta_hat[None] + half * tilt * centre + jnp.sqrt(half) * root
@@ -187,7 +174,7 @@ def draw(given: Posterior, tilt: jax.Array, arms: jax.Array, words: jax.Array, n
     values = combine(arms.T[:, None], theta.T[:, :, None])  # [num, N]
     excess = values - jnp.max(values, axis=1)[:, None]
     chance = 1 / jnp.sum(jnp.exp(tilt * excess), axis=1)
-    ratio = random.uniform(random.bits(words, (num,), stream=posterior.ACCEPTED), dtype) / chance
+    ratio = random.uniform(random.bits(words, (num,), stream=thompson.ACCEPTED), dtype) / chance
     accepted = ratio < 1
     refused = ~jnp.any(accepted, axis=0)
     nearest = ratio <= jnp.min(ratio, axis=0)

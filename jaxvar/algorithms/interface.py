@@ -30,15 +30,14 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
+from jaxvar.constants import Number as Number  # of a leaf that is one number
 from jaxvar.parameters import pytree, static
 
 
 class Side(NamedTuple):
     """What the environment reveals beyond the reward."""
 
-    noise_var: (
-        jax.Array
-    )  # the round's noise variance: of each arm, [num_arms], in select; of the pulled arm, [], in update
+    noise_var: jax.Array  # the round's noise variance: [num_arms] in select; [], of the pulled arm, in update
 
 
 class Choice(NamedTuple):
@@ -66,23 +65,23 @@ class Confidence(NamedTuple):
 class Model:
     """What a learner knows of a linear mixture MDP: everything but the mixture's weights ``theta*``."""
 
-    phi: Any  # [S, A, S, d]   the probability of the next state (third axis) is <phi, theta*>
-    reward: Any  # [S, A]
+    phi: jax.Array  # [S, A, S, d]   the probability of the next state (third axis) is <phi, theta*>
+    reward: jax.Array  # [S, A]
     horizon: int = static()  # H, steps per episode
 
     @property
     def num_states(self) -> int:
-        """S."""
+        """Number of states, S."""
         return int(self.reward.shape[0])
 
     @property
     def num_actions(self) -> int:
-        """A."""
+        """Number of actions, A."""
         return int(self.reward.shape[1])
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Length of a feature, d."""
         return int(self.phi.shape[3])
 
 
@@ -100,7 +99,7 @@ class Algorithm(Protocol):
     """The three methods every bandit algorithm has."""
 
     def init(self) -> Any:
-        """The state before the first round."""
+        """Return the state before the first round."""
         ...
 
     def select(self, state: Any, arms: jax.Array, key: jax.Array, side: Side) -> Any:
@@ -116,11 +115,11 @@ class EpisodicAlgorithm(Protocol):
     """The three methods every episodic algorithm has."""
 
     def init(self, model: Model) -> Any:
-        """The state before the first episode."""
+        """Return the state before the first episode."""
         ...
 
     def plan(self, state: Any, model: Model) -> Any:
-        """The policy of the coming episode."""
+        """Plan the coming episode."""
         ...
 
     def update(self, state: Any, model: Model, plan: Any, step: Step) -> Any:

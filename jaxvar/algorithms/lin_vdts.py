@@ -5,31 +5,23 @@ Layers are numbered 1..L; arrays over layers are 0-based. Line numbers are SAVE'
 
 from __future__ import annotations
 
-from typing import Any
-
 import chex
 import jax
 import jax.numpy as jnp
 
 from jaxvar import cholesky, random, status
 from jaxvar import constants as presets
-from jaxvar import ties as tie_rules
-from jaxvar.algorithms import posterior
 from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.algorithms.save import LayeredAlgorithm, LayeredState, descend
+from jaxvar.algorithms.thompson import NORMALS
 from jaxvar.claims import Claim
 from jaxvar.lowering import inner, take
 from jaxvar.parameters import factory, part, pytree
 
 CLAIM = Claim(
     name="LinVDTS-R",
-    factory="lin_vdts",
     reference="Xu, Min, Wang 2023",
-    setting="bandit",
     regret="d^1.5 sqrt(sum sigma^2) + d^1.5",
-    deterministic="d^1.5",
-    variance="estimated",
-    efficient=True,
     constants="reconstructed",
 )
 
@@ -53,7 +45,7 @@ class LinVdts(LayeredAlgorithm):
       so that SAVE's guarantee carries over whatever the source does.
     """
 
-    constants: Any = part(
+    constants: presets.RadiusConstants = part(
         presets.for_bandits,
         default=None,
         doc="of the radius; :func:`jaxvar.constants.paper` if not given. Their ``beta_scale`` multiplies the "
@@ -68,12 +60,11 @@ class LinVdts(LayeredAlgorithm):
         for i in range(self.capacity):
             scaled_inv = jnp.where(end.number == i + 1, state.layers.scaled_inv[i], scaled_inv)
         learns = end.layer > 0
-        z = random.normal(random.bits(words, (self.dim,), stream=posterior.NORMALS), self.dtype)
+        z = random.normal(random.bits(words, (self.dim,), stream=NORMALS), self.dtype)
         turned = cholesky.times(cholesky.factor(scaled_inv), z)  # Sigma^-1 is P / q
         sampled = end.pred + end.beta / jnp.sqrt(end.scale) * inner(arms, turned)
         allowed = end.active & (~learns | (end.width2 > end.scale))  # |a| > 2^-l in the norm of Sigma^-1
-        candidates = tie_rules.best(sampled, allowed, self.tie_tolerance, 1)
-        action = tie_rules.pick(candidates, words, self.ties)
+        action = self.best(sampled, words, 1, allowed)
         weight = jnp.where(learns, jnp.sqrt(end.scale) / jnp.sqrt(take(end.width2, action)), 0)  # line 15
         broken = jnp.where(jnp.isfinite(jnp.max(sampled, axis=0)), 0, status.INDEFINITE)
         return Choice(action, end.layer, weight, (end.lost | broken).astype(jnp.int32))

@@ -20,30 +20,24 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import parameters, random, ridge
-from jaxvar import ties as tie_rules
-from jaxvar.algorithms.ellipsoid import lost
-from jaxvar.algorithms.interface import Choice, Side
+from jaxvar import random, ridge
+from jaxvar.algorithms.bandit import BoundedBandit, FixedArms, at_layer, lost
+from jaxvar.algorithms.interface import Choice, Number, Side
 from jaxvar.claims import Claim
 from jaxvar.lowering import quadratic
 from jaxvar.parameters import count, factory, number, pytree
 
 CLAIM = Claim(
     name="LOFAV",
-    factory="lofav",
     reference="Jun, Kim 2024",
-    setting="bandit",
     regret="variance-adaptive (rate not read)",
-    deterministic="none claimed",
-    variance="estimated",
-    efficient=True,
     constants="read",
 )
 
@@ -63,14 +57,14 @@ class LofavState(NamedTuple):
 
 
 @pytree
-class Lofav:
+class Lofav(BoundedBandit, FixedArms):
     r"""LOFAV: pull the arm whose least upper confidence bound over layers and over two ellipsoids each is largest.
 
     .. math:: \arg\max_a \min_l \min\big\{\langle a, \bar\theta_l\rangle + \sqrt{2\beta_l} \|a\|_{Q_l^{-1}},\;
        \langle a, \hat\theta_l\rangle + \sqrt{2\gamma_l} \|a\|_{\Sigma_l^{-1}}\big\}
 
     In layer l = 1..L, :math:`L = \max(1, \lceil\tfrac12\log_2(K/d)\rceil)`, let :math:`\rho = 2^{-l}`,
-    :math:`\lambda = \rho^2 R^2/S^2`, :math:`\beta_0 = \lambda S^2/2`, and let :math:`\bar\beta` be the largest of
+    :math:`\lambda = \rho^2 R^2/B^2`, :math:`\beta_0 = \lambda B^2/2`, and let :math:`\bar\beta` be the largest of
     :math:`\beta_0` and all **earlier** :math:`\beta` of the layer. After t observations
 
     .. math:: \beta &= \beta_0 + c^2\big(\min K - \min L + \textstyle\sum q F^2
@@ -90,49 +84,37 @@ class Lofav:
       random; here it is the longest one, and for arms of equal length that is a uniform draw too.
     """
 
-    dim: int = count(kw_only=False, doc="d, the length of an arm.")
-    num_rounds: Any = number(at_least=1, is_static=True, kw_only=False, doc="K, which sets the number of layers.")
-    noise_bound: Any = number(above=0, squared=True, default=1.0, doc=r"R, with \|noise\| <= R.")
-    delta: Any = number(above=0, below=1, default=0.01, doc="failure probability.")
-    theta_bound: Any = number(above=0, squared=True, default=1.0, doc="S, a bound on the norm of theta*.")
-    beta_scale: Any = number(
+    num_rounds: float = number(at_least=1, is_static=True, kw_only=False, doc="K, which sets the number of layers.")
+    beta_scale: Number = number(
         at_least=0,
         default=1.0,
         doc="c, a multiplier of the stochastic part of the radii; 1 is the theorem. "
         r":math:`\bar\beta` is always that of c = 1.",
     )
-    ties: str = tie_rules.rule()
-    tie_tolerance: Any = tie_rules.tolerance()
     num_layers: int = count(
         default=None,
         # Rounding adds no layer where K / d is a power of four.
         rule=lambda self: max(1, math.ceil(0.5 * math.log2(self.num_rounds / self.dim) - 1e-9)),
         doc="L; ``max(1, ceil(log2(K / d) / 2))`` if not given.",
     )
-    fixed_arms: Any = None  # [num_arms, dim] where the decision set never changes
 
     @property
-    def dtype(self) -> Any:
-        """The float type of the run."""
-        return jnp.result_type(self.delta)
-
-    @property
-    def rho(self) -> np.ndarray[Any, Any]:
+    def rho(self) -> np.ndarray:
         """``2^-l`` for l = 1..L."""
         return np.exp2(-np.arange(1, self.num_layers + 1)).astype(self.dtype)
 
     @property
-    def lam(self) -> Any:
+    def lam(self) -> np.ndarray | jax.Array:
         """The ridges, [L]."""
         return (self.rho * (self.noise_bound / self.theta_bound)) ** 2
 
     @property
-    def bias(self) -> Any:
-        """``beta_0 = lam S^2 / 2 = rho^2 R^2 / 2``, [L]."""
+    def bias(self) -> np.ndarray | jax.Array:
+        """``beta_0 = lam B^2 / 2 = rho^2 R^2 / 2``, [L]."""
         return (self.rho * self.noise_bound) ** 2 / 2
 
     @property
-    def log_term(self) -> Any:
+    def log_term(self) -> jax.Array:
         """``R^2 log(2 L / delta)``."""
         return self.noise_bound**2 * jnp.log(2 * self.num_layers / self.delta)
 
@@ -154,11 +136,10 @@ class Lofav:
         uppers = []
         for regressions, stats, radius in ((state.paired, paired, beta), (state.plain, plain, gamma)):
             for i in range(self.num_layers):
-                one = ridge.arm_stats(_layer(regressions, i), arms) if stats is None else _layer(stats, i)
+                one = ridge.arm_stats(at_layer(regressions, i), arms) if stats is None else at_layer(stats, i)
                 uppers.append(one.pred + radius[i] * jnp.sqrt(one.width2))
         index = jnp.min(jnp.stack(uppers), axis=0)
-        candidates = tie_rules.best(index, jnp.ones(index.shape, bool), self.tie_tolerance, self.theta_bound)
-        action = tie_rules.pick(candidates, random.key_words(key), self.ties)
+        action = self.best(index, random.key_words(key), self.theta_bound)
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(index))
 
     def update(self, state: LofavState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LofavState:
@@ -180,9 +161,11 @@ class Lofav:
             stats=stats,
         )
 
-    def _learn(self, state: LofavState, i: int, x: jax.Array, reward: jax.Array) -> tuple[Any, ...]:
+    def _learn(
+        self, state: LofavState, i: int, x: jax.Array, reward: jax.Array
+    ) -> tuple[ridge.Ridge, ridge.Ridge, tuple[ridge.ArmStats, ...] | None, jax.Array, jax.Array, jax.Array]:
         """Return the regressions and statistics of layer ``i + 1`` after learning, ``q``, ``q F^2`` and status bits."""
-        plain, paired = _layer(state.plain, i), _layer(state.paired, i)
+        plain, paired = at_layer(state.plain, i), at_layer(state.paired, i)
         width = jnp.sqrt(quadratic(x[None], plain.sigma_inv)[0])
         weight = self.rho[i] / jnp.maximum(width, self.rho[i])  # min(1, rho / width)
         pred = jnp.sum(plain.theta_hat * x, axis=0)
@@ -191,7 +174,7 @@ class Lofav:
         paired, other = ridge.regress(paired, twice * x, twice * (reward + pred) / 2)
         stats = None
         if state.stats is not None:
-            both = zip(_layer(state.stats, i), (update, other), strict=True)
+            both = zip(at_layer(state.stats, i), (update, other), strict=True)
             stats = tuple(ridge.follow(one, moved, jnp.asarray(self.fixed_arms)) for one, moved in both)
         error = 0.5 * update.error**2
         failed = ridge.failure(update) | ridge.failure(other)
@@ -215,14 +198,5 @@ class Lofav:
         gamma = bias + square * (state.shrunk_sum + self.log_term)
         return jnp.sqrt(2 * beta), jnp.sqrt(2 * gamma)
 
-    def with_fixed_arms(self, arms: jax.Array) -> Self:
-        """Return the same algorithm for ``arms [num_arms, dim]`` that never change: O(L N d) a round."""
-        chex.assert_shape(arms, (None, self.dim))
-        return parameters.replace(self, fixed_arms=arms)
-
 
 lofav = factory(Lofav)
-
-
-def _layer(stack: Any, i: int) -> Any:
-    return jax.tree.map(lambda v: v[i], stack)

@@ -5,29 +5,23 @@ The learner is told a sub-Gaussian scale R that may be far above the true one; t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from jaxvar import parameters, random, ridge
-from jaxvar import ties as tie_rules
-from jaxvar.algorithms.ellipsoid import lost
-from jaxvar.algorithms.interface import Choice, Confidence, Side
+from jaxvar import ridge
+from jaxvar.algorithms.ellipsoid import Optimist
+from jaxvar.algorithms.interface import Choice, Number, Side
 from jaxvar.claims import Claim
-from jaxvar.lowering import take
-from jaxvar.parameters import count, factory, number, pytree
+from jaxvar.parameters import factory, number, pytree
 
 CLAIM = Claim(
     name="LOSAN",
-    factory="losan",
     reference="Jun, Kim 2024",
-    setting="bandit",
     regret="sqrt(d K (d sigma^2 + R^2))",
     deterministic="R sqrt(d K)",
-    variance="estimated",
-    efficient=True,
     constants="read",
     assumption="sub-Gaussian noise of one unknown scale sigma, at most the known R",
 )
@@ -44,14 +38,14 @@ class LosanState(NamedTuple):
 
 
 @pytree
-class Losan:
+class Losan(Optimist[LosanState]):
     r"""LOSAN: pull :math:`\arg\max_a \langle a, \hat\theta\rangle + \sqrt{2\beta} \|a\|_{\Sigma^{-1}}`.
 
     An observation has the weight :math:`w = \min(1, 1/\|x\|_{\Sigma^{-1}})` in
-    :math:`\Sigma = \lambda I + \sum w^2 x x^\top` with :math:`\lambda = R^2/S^2`. With :math:`e = y - \langle x,
+    :math:`\Sigma = \lambda I + \sum w^2 x x^\top` with :math:`\lambda = R^2/B^2`. With :math:`e = y - \langle x,
     \hat\theta\rangle` before learning and :math:`D^2 = \|w x\|^2` in the norm of the inverse after it,
 
-    .. math:: 2\beta = \lambda S^2 + c^2 \Big(2 R^2 \log(1/\delta) + \sum w^2 e^2 D^2\Big).
+    .. math:: 2\beta = \lambda B^2 + c^2 \Big(2 R^2 \log(1/\delta) + \sum w^2 e^2 D^2\Big).
 
     The set holds because :math:`\tfrac12\|\theta^* - \hat\theta\|_\Sigma^2 = \tfrac\lambda2 \|\theta^*\|^2 +
     \tfrac12\sum w^2 e^2 D^2 - \sum w^2(\eta g + g^2/2)` exactly, with the noise :math:`\eta` and
@@ -67,77 +61,45 @@ class Losan:
       equal length that is a uniform draw too (``ties="random"``).
     """
 
-    dim: int = count(kw_only=False, doc="d, the length of an arm.")
-    noise_bound: Any = number(
+    noise_bound: Number = number(
         above=0,
         squared=True,
         default=1.0,
         doc=r"R, a sub-Gaussian scale that the noise is known not to exceed (:math:`\sigma_0` in the paper); noise in "
         "[-R, R] is R-sub-Gaussian.",
     )
-    delta: Any = number(above=0, below=1, default=0.01, doc="failure probability.")
-    theta_bound: Any = number(above=0, squared=True, default=1.0, doc="S, a bound on the norm of theta*.")
-    beta_scale: Any = number(
-        at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius; 1 is the theorem."
-    )
-    ties: str = tie_rules.rule()
-    tie_tolerance: Any = tie_rules.tolerance()
-    fixed_arms: Any = None  # [num_arms, dim] where the decision set never changes
 
     @property
-    def dtype(self) -> Any:
-        """The float type of the run."""
-        return jnp.result_type(self.delta)
-
-    @property
-    def lam(self) -> Any:
-        """The ridge, ``R^2 / S^2``."""
+    def lam(self) -> Number:
+        """The ridge, ``R^2 / B^2``."""
         return (self.noise_bound / self.theta_bound) ** 2
 
     def init(self) -> LosanState:
         """Return an empty regression."""
-        regression = ridge.init_ridge(self.dim, self.lam, self.dtype)
-        stats = None if self.fixed_arms is None else ridge.arm_stats(regression, jnp.asarray(self.fixed_arms))
+        regression, stats = self.empty()
         return LosanState(regression, jnp.zeros((), self.dtype), jnp.int32(0), jnp.int32(0), stats)
 
-    def select(self, state: LosanState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
-        """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound."""
-        chex.assert_shape(arms, (None, self.dim))
-        width2, pred = ridge.arm_stats(state.regression, arms) if state.stats is None else state.stats
-        width = jnp.sqrt(width2)
-        upper = pred + self.beta(state) * width
-        candidates = tie_rules.best(upper, jnp.ones(upper.shape, bool), self.tie_tolerance, self.theta_bound)
-        action = tie_rules.pick(candidates, random.key_words(key), self.ties)
-        weight = 1 / jnp.maximum(take(width, action), 1)
-        return Choice(action, jnp.ones_like(action), weight, lost(upper))
+    def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
+        """Return ``min(1, 1 / width)``, []."""
+        return 1 / jnp.maximum(width, 1)
 
     def update(self, state: LosanState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LosanState:
         """Learn by one step of the weighted regression."""
         chex.assert_shape(x, (self.dim,))
         regression, update = ridge.regress(state.regression, choice.weight * x, choice.weight * reward)
         shrunk = update.gain * update.width2  # D^2
-        stats = state.stats
         return LosanState(
             regression=regression,
             error_sum=state.error_sum + 0.5 * update.error**2 * shrunk,
             round=state.round + 1,
             status=state.status | choice.status | ridge.failure(update),
-            stats=None if stats is None else ridge.follow(stats, update, jnp.asarray(self.fixed_arms)),
+            stats=self.followed(state.stats, update),
         )
 
     def beta(self, state: LosanState) -> jax.Array:
-        """Return the radius ``sqrt(2 beta)`` of the next round, []; ``lam S^2`` in it is ``R^2``."""
+        """Return the radius ``sqrt(2 beta)`` of the next round, []; ``lam B^2`` in it is ``R^2``."""
         stochastic = self.noise_bound**2 * jnp.log(1 / self.delta) + state.error_sum
         return jnp.sqrt(self.noise_bound**2 + self.beta_scale**2 * 2 * stochastic)
-
-    def confidence(self, state: LosanState) -> Confidence:
-        """Return the one ellipsoid, as a layer."""
-        return Confidence(state.regression.loss[None], jnp.asarray(self.lam)[None], self.beta(state)[None])
-
-    def with_fixed_arms(self, arms: jax.Array) -> Self:
-        """Return the same algorithm for ``arms [num_arms, dim]`` that never change: O(N d) a round."""
-        chex.assert_shape(arms, (None, self.dim))
-        return parameters.replace(self, fixed_arms=arms)
 
 
 losan = factory(Losan)

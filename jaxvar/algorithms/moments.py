@@ -15,18 +15,15 @@ The axis of moments leads.
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxvar import planning, ridge
-from jaxvar.algorithms.interface import Confidence, Model, Step
-from jaxvar.algorithms.optimistic_plan import Planner, ellipsoid_bound, known_model
+from jaxvar.algorithms.interface import Model, Number, Step
 from jaxvar.lowering import combine, norm, take
-from jaxvar.parameters import count, number, pytree
-
-MAX_MOMENTS = 64  # K H up to 10^18
 
 
 class MomentState(NamedTuple):
@@ -55,60 +52,7 @@ class Look(NamedTuple):
     width: jax.Array  # [M]   |f_m|_{Sigma_m^-1}
 
 
-@pytree
-class HighOrder(Planner):
-    """Base of HF-UCRL-VTR+ and UCRL-WVTR: all of them but the radius and the least variances."""
-
-    horizon: int = count(kw_only=False, doc="H, steps per episode.")
-    lam: Any = number(above=0, default=1.0, doc="the ridge.")
-    num_moments: int = count(high=MAX_MOMENTS, default=4, doc="M.")
-    value_bound: Any = number(above=0, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1.")
-
-    def radius(self, steps: jax.Array) -> jax.Array:
-        """Return ``beta`` of the coming episode, or of the one that ``steps []`` is in, []."""
-        raise NotImplementedError
-
-    def init(self, model: Model) -> MomentState:
-        """Return empty regressions, ``[num_moments, ...]``."""
-        known_model(model, self.dim, self.horizon)
-        return init_moments(self.dim, (self.num_moments,), self.lam, self.dtype)
-
-    def plan(self, state: MomentState, model: Model, key: jax.Array | None = None) -> MomentPlan:
-        """Plan the coming episode with the first moment's ellipsoid; without a key ties go to the lowest action."""
-        regressions = state.regressions
-        theta_hat, shape = regressions.theta_hat[0], regressions.sigma_inv[0] * self.radius(state.steps) ** 2
-
-        def bound(feature: jax.Array) -> jax.Array:
-            return ellipsoid_bound(feature, theta_hat, shape)
-
-        known = known_model(model, self.dim, self.horizon)
-        plan = self.optimistic_plan(known, bound, key, self.value_bound)
-        return MomentPlan(plan.q, plan.value, plan.policy, regressions)
-
-    def learn(
-        self, state: MomentState, model: Model, plan: MomentPlan, step: Step, alpha: Any, gamma: Any
-    ) -> MomentState:
-        """Let all moments of the value over ``value_bound`` learn, weighted by :func:`high_order_variances`."""
-        known = known_model(model, self.dim, self.horizon)
-        feature, target = moment_pairs(known, plan.value, step, self.num_moments, self.value_bound)
-        start, now = look(plan.start, feature), look(state.regressions, feature)
-        weight = 1 / jnp.sqrt(high_order_variances(start, now, self.radius(state.steps), alpha, gamma))
-        regressions, taught, failure = regress(state.regressions, feature, target, weight, self.lam)
-        return MomentState(
-            regressions=regressions,
-            steps=state.steps + 1,
-            layer=taught.astype(jnp.int32),
-            weight=jnp.where(taught, weight[0] / self.value_bound, 0),
-            status=state.status | failure,
-        )
-
-    def confidence(self, state: MomentState) -> Confidence:
-        """Return the ellipsoid of the first moment, the one that plans use, as a layer."""
-        beta = jnp.asarray(self.radius(state.steps))
-        return Confidence(state.regressions.loss[:1], jnp.asarray(self.lam)[None], beta[None])
-
-
-def init_moments(dim: int, axes: tuple[int, ...], lam: Any, dtype: Any) -> MomentState:
+def init_moments(dim: int, axes: tuple[int, ...], lam: Number, dtype: np.dtype[np.floating]) -> MomentState:
     """Return regressions that have seen nothing, on the leading ``axes``."""
     one, zero = ridge.init_ridge(dim, lam, dtype), jnp.int32(0)
     regressions = jax.tree.map(lambda x: jnp.broadcast_to(x, (*axes, *x.shape)), one)
@@ -116,7 +60,7 @@ def init_moments(dim: int, axes: tuple[int, ...], lam: Any, dtype: Any) -> Momen
 
 
 def moment_pairs(
-    model: Model, value: jax.Array, step: Step, num_moments: int, unit: Any
+    model: Model, value: jax.Array, step: Step, num_moments: int, unit: Number
 ) -> tuple[jax.Array, jax.Array]:
     """Return what a step teaches of the plan's ``value [H + 1, S]``, the V of the next stage.
 
@@ -141,7 +85,7 @@ def look(regressions: ridge.Ridge, feature: jax.Array) -> Look:
     return Look(mean, jax.vmap(lambda f, matrix: norm(f[None], matrix)[0])(feature, regressions.sigma_inv))
 
 
-def variance_bound(start: Look, beta: jax.Array, next_beta: jax.Array, value_bound: Any) -> jax.Array:
+def variance_bound(start: Look, beta: jax.Array, next_beta: jax.Array, value_bound: Number) -> jax.Array:
     """Return the upper bound on the conditional variances of all moments but the last, [M - 1]; see the module.
 
     Args:
@@ -156,7 +100,7 @@ def variance_bound(start: Look, beta: jax.Array, next_beta: jax.Array, value_bou
     return var_hat + error + jnp.minimum(v2, next_beta * start.width[1:])
 
 
-def high_order_variances(start: Look, now: Look, beta: jax.Array, alpha: Any, gamma: Any) -> jax.Array:
+def high_order_variances(start: Look, now: Look, beta: jax.Array, alpha: Number, gamma: Number) -> jax.Array:
     """Return ``sigma_bar_m^2`` by HOME, the high-order estimator of Zhou and Gu (2022), for values in [0, 1], [M].
 
         sigma_bar_m^2 = max(var_m, alpha^2, gamma^2 |f_m|_{Sigma_m^-1})
@@ -168,7 +112,7 @@ def high_order_variances(start: Look, now: Look, beta: jax.Array, alpha: Any, ga
 
 
 def regress(
-    regressions: ridge.Ridge, feature: jax.Array, target: jax.Array, weight: jax.Array, lam: Any
+    regressions: ridge.Ridge, feature: jax.Array, target: jax.Array, weight: jax.Array, lam: Number
 ) -> tuple[ridge.Ridge, jax.Array, jax.Array]:
     """Let each of the regressions ``[M, ...]`` learn its ``feature [M, d]`` and ``target [M]`` with its ``weight [M]``.
 

@@ -11,18 +11,21 @@ bound holds, since values are not negative. Stages are counted from 0.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxvar import planning, random
 from jaxvar import ties as tie_rules
-from jaxvar.algorithms.interface import Model, Step
+from jaxvar.algorithms.interface import Model, Number, Step
 from jaxvar.lowering import combine, computed_once, largest, lowest, norm, take
 from jaxvar.parameters import count, number, pytree
+
+Arrays = tuple[jax.Array, ...]
 
 
 class Plan(NamedTuple):
@@ -40,10 +43,10 @@ class Planner:
 
     dim: int = count(kw_only=False, doc="d, the length of a feature.")
     ties: str = tie_rules.rule("action")
-    tie_tolerance: Any = tie_rules.tolerance()
+    tie_tolerance: Number = tie_rules.tolerance()
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[np.floating]:
         """The float type of the run."""
         raise NotImplementedError
 
@@ -52,8 +55,8 @@ class Planner:
         model: Model,
         bound: Callable[..., jax.Array],
         key: jax.Array | None,
-        value_bound: Any = 1.0,
-        stages: Any = None,
+        value_bound: Number = 1.0,
+        stages: Arrays | None = None,
     ) -> Plan:
         """Plan an episode.
 
@@ -73,7 +76,7 @@ class Planner:
             draws = random.uniform(words, jnp.float32)
 
         # The feature, not the value, is what a stage hands on: it is then computed once, not anew for each of its uses.
-        def back(feature: jax.Array, given: tuple[jax.Array | None, Any]) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+        def back(feature: jax.Array, given: tuple[jax.Array | None, Arrays | None]) -> tuple[jax.Array, Arrays]:
             u, here = given
             upper = bound(feature) if stages is None else bound(feature, here)
             q = jnp.clip(model.reward + upper.reshape(num_states, num_actions), 0, value_bound)
@@ -93,24 +96,26 @@ class Planner:
 class ConfidentPlanner(Planner):
     """Base of the planners whose confidence set is proved to hold theta*."""
 
-    norm_bound: Any = number(above=0, squared=True, default=1.0, doc=r"B, with \|theta*\| <= B.")
-    delta: Any = number(above=0, below=1, default=0.01, doc="failure probability.")
+    norm_bound: Number = number(above=0, squared=True, default=1.0, doc=r"B, with \|theta*\| <= B.")
+    delta: Number = number(above=0, below=1, default=0.01, doc="failure probability.")
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[np.floating]:
         """The float type of the run."""
-        return jnp.result_type(self.delta)
+        return np.dtype(jnp.result_type(self.delta))
 
 
 @pytree
 class ValueTargeted(ConfidentPlanner):
     """Base of the planners with one ellipsoid, whose values may have any scale."""
 
-    lam: Any = number(
+    lam: Number = number(
         above=0, default=None, rule=lambda self: 1 / self.norm_bound**2, doc="the ridge; ``1 / B^2`` if not given."
     )
-    value_bound: Any = number(above=0, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1.")
-    beta_scale: Any = number(
+    value_bound: Number = number(
+        above=0, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1."
+    )
+    beta_scale: Number = number(
         at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius; 1 is the theorem."
     )
 
@@ -123,7 +128,7 @@ def ellipsoid_bound(feature: jax.Array, theta_hat: jax.Array, shape: jax.Array) 
     return combine(jnp.moveaxis(feature, 1, 0), theta_hat[:, None]) + norm(feature, shape)
 
 
-def known_model(model: Any, dim: int, horizon: int) -> Model:
+def known_model(model: Model, dim: int, horizon: int) -> Model:
     """Return what an algorithm made for ``dim`` and ``horizon`` uses of ``model``, which must fit it."""
     chex.assert_shape(model.phi, (None, None, None, dim))
     if getattr(model, "horizon", horizon) != horizon:

@@ -6,14 +6,14 @@ over layers start with layer 1. Stages are counted from 0, episodes from 1.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from jaxvar import constants as presets
 from jaxvar import parameters, ridge, status
-from jaxvar.algorithms.interface import Confidence, Model, Step
+from jaxvar.algorithms.interface import Confidence, Model, Number, Step
 from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, ellipsoid_bound, known_model, regression_pair
 from jaxvar.claims import Claim
 from jaxvar.lowering import norm
@@ -22,13 +22,8 @@ from jaxvar.ridge import MAX_LAYERS, choose_capacity, layer_count, layer_failure
 
 CLAIM = Claim(
     name="UCRL-AVE",
-    factory="ucrl_ave",
     reference="Zhao, He, Zhou, Zhang, Gu 2023",
-    setting="episodes",
     regret="d sqrt(Var*) + d^2",
-    deterministic="d^2",
-    variance="estimated",
-    efficient=True,
     constants="read",
     table=2,
     row=6,
@@ -70,21 +65,23 @@ class UcrlAve(ConfidentPlanner):
     """
 
     horizon: int = count(kw_only=False, doc="H, steps per episode.")
-    num_episodes: Any = number(at_least=1, kw_only=False, doc="K, in alpha and so in L; the run itself may be shorter.")
-    alpha: Any = number(
+    num_episodes: Number = number(
+        at_least=1, kw_only=False, doc="K, in alpha and so in L; the run itself may be shorter."
+    )
+    alpha: Number = number(
         above=0,
         default=None,
         rule=lambda self: 1 / (self.num_episodes * self.horizon) ** 1.5,
         doc="the width at which a feature is known well enough, which sets L; the theorem's ``(K H)^{-3/2}`` if not "
         "given.",
     )
-    lam: Any = number(
+    lam: Number = number(
         above=0,
         default=None,
         rule=lambda self: 1 / self.norm_bound**2,
         doc="the ridge; the theorem's ``1 / B^2`` if not given. The radius takes for granted that it is no larger.",
     )
-    constants: Any = part(
+    constants: presets.RadiusConstants = part(
         presets.episodic,
         default=None,
         doc="of the radius; the paper's if not given. A preset printed for SAVE is replaced by the one of the same "
@@ -101,7 +98,7 @@ class UcrlAve(ConfidentPlanner):
     @property
     def num_layers(self) -> jax.Array:
         """``L = ceil(log2(1 / alpha))``, at least 1: the L inside the logarithms."""
-        return layer_count(self.alpha)
+        return layer_count(jnp.asarray(self.alpha))
 
     def init(self, model: Model) -> UcrlAveState:
         """Return empty layers (line 2)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ class UniformPlay:
         scaled = u * np.float32(model.num_actions)
         return UniformPlan(jnp.minimum(scaled.astype(jnp.int32), model.num_actions - 1))
 
-    def update(self, state: tuple[()], *observed: Any) -> tuple[()]:
+    def update(self, state: tuple[()], *observed: object) -> tuple[()]:
         """Learn nothing."""
         return state
 

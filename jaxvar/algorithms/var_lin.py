@@ -1,4 +1,4 @@
-"""VarLin (Zhang, Yang, Ji, Du 2021) on a net, for linear mixture MDPs of two or three base models.
+"""VarLin (Zhang, Yang, Ji, Du 2021) and VarLin2 (Kim, Yang, Jun 2022) on a net, for two or three base models.
 
 Moments m are counted from 0, groups of variance from 0, stages from 0.
 """
@@ -6,7 +6,7 @@ Moments m are counted from 0, groups of variance from 0, stages from 0.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -14,27 +14,35 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import nets
-from jaxvar.algorithms.interface import Model, Step
+from jaxvar.algorithms.interface import Model, Number, Step
 from jaxvar.algorithms.moments import moment_pairs
-from jaxvar.algorithms.netted import Netted, log2_of
 from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, known_model
+from jaxvar.algorithms.voful import Netted, fine_iota, fine_scales, log2_of
 from jaxvar.claims import Claim
 from jaxvar.parameters import count, factory, number, pytree
 
-CLAIM = Claim(
-    name="VarLin",
-    factory="var_lin",
-    reference="Zhang, Yang, Ji, Du 2021",
-    setting="episodes",
-    regret="d^4.5 sqrt(K) + d^9",
-    deterministic="none claimed",
-    variance="estimated",
-    efficient=False,
-    constants="reconstructed",
-    table=2,
-    row=3,
-    assumption="homogeneous, rewards add up to at most 1",
-)
+CLAIMS = {
+    "var_lin": Claim(
+        name="VarLin",
+        reference="Zhang, Yang, Ji, Du 2021",
+        regret="d^4.5 sqrt(K) + d^9",
+        efficient=False,
+        constants="reconstructed",
+        table=2,
+        row=3,
+        assumption="homogeneous, rewards add up to at most 1",
+    ),
+    "var_lin2": Claim(
+        name="VarLin2",
+        reference="Kim, Yang, Jun 2022",
+        regret="d sqrt(K) + d^2",
+        efficient=False,
+        constants="reconstructed",
+        table=2,
+        row=4,
+        assumption="homogeneous, rewards add up to at most 1",
+    ),
+}
 
 LARGEST_EXPONENT = 4.0  # a larger one gains nothing unless the variance is far below the scale
 LARGEST_VARIANCE = 0.25  # of anything in [0, 1]
@@ -114,9 +122,8 @@ class VarLin(Netted, ConfidentPlanner):
       ValueError: for d above 3, with the size that the net would have.
     """
 
-    dim: int = count(kw_only=False, doc="d, the length of a feature, at most 3.")
     horizon: int = count(kw_only=False, doc="H, steps per episode.")
-    num_episodes: Any = number(
+    num_episodes: Number = number(
         at_least=1, kw_only=False, doc="K, in iota and in how fine the tests are; the run itself may be shorter."
     )
     num_moments: int = count(default=3, doc="powers 1, 2, 4, ... of the value; the theory has ``log2(K H)`` of them.")
@@ -134,7 +141,7 @@ class VarLin(Netted, ConfidentPlanner):
     every: int = count(default=1, doc="episodes between two looks at the net.")
 
     @property
-    def iota(self) -> Any:
+    def iota(self) -> jax.Array:
         """The logarithmic factor of the printed test, ``16 d log(d K H / delta)``."""
         return 16 * self.dim * jnp.log(self.dim * self.num_episodes * self.horizon / self.delta)
 
@@ -216,6 +223,7 @@ class VarLin(Netted, ConfidentPlanner):
         num = self.num_moments * self.num_groups * self.clip.num
         ay, ax, aaeta = slabs.ay.reshape(num), slabs.ax.reshape(num, self.dim), slabs.aaeta.reshape(num)
         scale = np.tile(self.clip.scale, self.num_moments * self.num_groups).astype(self.dtype)
+        limit: jax.Array | np.ndarray
         if self.test == "paper":
             limit = 4 * jnp.sqrt(self.iota * aaeta) + 4 * scale * self.iota
         else:
@@ -232,3 +240,40 @@ class VarLin(Netted, ConfidentPlanner):
 
 
 var_lin = factory(VarLin)
+
+
+@pytree
+class VarLin2(VarLin):
+    r"""VarLin2: the set of VarLin with more scales and other constants; what is new is how its regret is counted.
+
+    **Setting, selection, update, set, state, cost.** Those of :func:`jaxvar.var_lin`, with the scales
+    :math:`1, 1/2, \dots, 2^{-L-1}`, :math:`L = \max(1, \lfloor\log_2(1 + KH/d)\rfloor)`, and in the printed test
+
+    .. math:: 4 c\,(\sqrt{\iota S} + l \iota), \qquad \iota = 128 \log\frac{(12 K H 2^L)^{d+2}}{\delta}
+
+    With the tight test VarLin and VarLin2 differ in their number of scales alone.
+
+    References:
+      Kim, Yang, Jun (2022), Improved regret analysis for variance-adaptive linear bandits and horizon-free linear
+      mixture MDPs.
+
+    Deviations:
+      As for :func:`jaxvar.var_lin`. The printed iota is that of :func:`jaxvar.voful2` with K H steps for K rounds.
+
+    Raises:
+      ValueError: for d above 3, with the size that the net would have.
+    """
+
+    num_scales: int = count(
+        default=None,
+        rule=lambda self: fine_scales(2.0 ** log2_of(self.num_episodes) * self.horizon, self.dim),
+        doc="``L + 2`` if not given. Fewer moments, groups, directions or scales give a larger set, as valid.",
+    )
+
+    @property
+    def iota(self) -> jax.Array:
+        """The logarithmic factor of the printed test."""
+        return fine_iota(self.num_episodes * self.horizon, self.dim, self.delta)
+
+
+var_lin2 = factory(VarLin2)
