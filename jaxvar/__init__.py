@@ -20,15 +20,13 @@ from jaxvar import (
 )
 from jaxvar import records as record
 from jaxvar.algorithms import catalogue as _catalogue
-from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.ellipsoid import confidence_ball, cw_oful, greedy, oful
 from jaxvar.algorithms.fgts_va import fgts_va
-from jaxvar.algorithms.hf_ucrl_vtr_plus import hf_ucrl_vtr_plus, ucrl_wvtr
 from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step
-from jaxvar.algorithms.lin_vdts import lin_vdts
-from jaxvar.algorithms.lofav import lofav
-from jaxvar.algorithms.losan import losan
-from jaxvar.algorithms.save import save
+from jaxvar.algorithms.layered import ave_ucb
+from jaxvar.algorithms.moments import hf_ucrl_vtr_plus, ucrl_wvtr
+from jaxvar.algorithms.noise_adaptive import lofav, losan
+from jaxvar.algorithms.save import lin_vdts, save
 from jaxvar.algorithms.sup_lin_ucb import sup_lin_ucb
 from jaxvar.algorithms.thompson import lin_ts
 from jaxvar.algorithms.ucrl_ave import ucrl_ave

@@ -11,7 +11,7 @@ from scipy import stats
 
 import jaxvar as jv
 from jaxvar import parameters, random
-from jaxvar.algorithms import fgts_va, posterior
+from jaxvar.algorithms import fgts_va, thompson
 from jaxvar.parameters import pytree
 from tests.reference.lofav_numpy import run_lofav
 
@@ -244,11 +244,11 @@ def test_posterior_samples_have_the_right_mean_and_covariance() -> None:
     """Nine statistics of 50,000 draws, false-alarm rate 1e-6 together."""
     rng, num, dim = np.random.default_rng(18), 50_000, 3
     xs, ys = rng.normal(size=(12, dim)), rng.normal(size=12)
-    known = posterior.init(dim, 0.5, jnp.float64)
+    known = thompson.init(dim, 0.5, jnp.float64)
     for x, y in zip(xs, ys, strict=True):
-        known, _ = posterior.learn(known, jnp.asarray(x), jnp.asarray(y))
+        known, _ = thompson.learn(known, jnp.asarray(x), jnp.asarray(y))
     words = jax.vmap(random.key_words)(keys(num))
-    samples = np.asarray(jax.jit(jax.vmap(lambda w: posterior.draw(known, jnp.asarray(1.7), w)))(words))
+    samples = np.asarray(jax.jit(jax.vmap(lambda w: thompson.draw(known, jnp.asarray(1.7), w)))(words))
     inverse = np.linalg.inv(0.5 * np.eye(dim) + xs.T @ xs)
     assert_moments(samples, inverse @ xs.T @ ys, 1.7**2 * inverse)
 
@@ -264,9 +264,9 @@ def learned(num: int, dim: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """A posterior, and its V and estimate by explicit sums."""
     rng = np.random.default_rng(19)
     xs, ys = rng.normal(size=(num, dim)), rng.normal(size=num)
-    known = posterior.init(dim, 1.0, jnp.float64)
+    known = thompson.init(dim, 1.0, jnp.float64)
     for x, y in zip(xs, ys, strict=True):
-        known, _ = posterior.learn(known, jnp.asarray(x), jnp.asarray(y))
+        known, _ = thompson.learn(known, jnp.asarray(x), jnp.asarray(y))
     matrix = np.eye(dim) + xs.T @ xs
     return known, matrix, np.linalg.solve(matrix, xs.T @ ys)
 

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvar import random, ridge
-from jaxvar.algorithms.bandit import BoundedBandit, FixedArms, lost
+from jaxvar.algorithms.bandit import BoundedBandit, FixedArms, ToldVariance, lost
 from jaxvar.algorithms.interface import Choice, Confidence, Number, Side
 from jaxvar.claims import Claim
 from jaxvar.lowering import take, transform
@@ -171,6 +171,13 @@ class Ellipsoid(Optimist[EllipsoidState]):
             status=state.status | choice.status | ridge.failure(update),
             stats=self.followed(state.stats, update),
         )
+
+
+@pytree
+class KnownVarianceEllipsoid(ToldVariance, Ellipsoid):
+    """An ellipsoid algorithm that is told the noise variance of each pulled arm, with its reward."""
+
+    norm_bound: Number = number(above=0, squared=True, default=1.0, doc="A, a bound on the norm of an arm.")
 
 
 @pytree

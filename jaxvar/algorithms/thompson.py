@@ -27,6 +27,7 @@ CLAIMS = {
     )
 }
 
+SCALES = ("abeille_lazaric", "agrawal_goyal", "bayes")
 # Streams of the round's key, apart from that of ties, which is 0.
 NORMALS, PROPOSED, ACCEPTED = 1, 2, 3
 
@@ -127,9 +128,7 @@ class LinTs(Sampler):
     num_rounds: Number | None = number(
         at_least=1, default=None, kw_only=False, doc="K; needed by ``abeille_lazaric`` only."
     )
-    scale: str = choice(
-        "abeille_lazaric", "agrawal_goyal", "bayes", default="abeille_lazaric", doc="which of the three."
-    )
+    scale: str = choice(*SCALES, default="abeille_lazaric", doc="which of the three.")
     noise_bound: Number = number(above=0, squared=True, default=1.0, doc="R; noise in [-R, R] is R-sub-Gaussian.")
     delta: Number = number(above=0, below=1, default=0.01, doc="failure probability; not used by ``bayes``.")
     lam: Number = number(above=0, default=1.0, doc="the ridge.")

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvar.algorithms.bandit import ToldVariance
-from jaxvar.algorithms.ellipsoid import Ellipsoid, EllipsoidState
+from jaxvar.algorithms.ellipsoid import EllipsoidState, KnownVarianceEllipsoid
 from jaxvar.algorithms.interface import Number
 from jaxvar.algorithms.thompson import Sampler, SamplerState
 from jaxvar.claims import Claim
@@ -48,7 +48,7 @@ CLAIMS = {
 
 
 @pytree
-class WeightedOful(ToldVariance, Ellipsoid):
+class WeightedOful(KnownVarianceEllipsoid):
     r"""Weighted OFUL: pull :math:`\arg\max_a \langle a, \hat\theta_t\rangle + \hat\beta_t\|a\|_{\Sigma_t^{-1}}`.
 
     An observation has the weight :math:`1/\bar\sigma_t`, :math:`\bar\sigma_t = \max\{R/\sqrt d, \sigma_t\}`, and with
@@ -69,7 +69,6 @@ class WeightedOful(ToldVariance, Ellipsoid):
       :math:`R/m_t` and norm at most :math:`A/m_t`.
     """
 
-    norm_bound: Number = number(above=0, squared=True, default=1.0, doc="A, a bound on the norm of an arm.")
     lam: Number = number(
         above=0,
         default=None,
@@ -164,18 +163,10 @@ weighted_oful_plus = factory(WeightedOfulPlus)
 class WeightedLinTs(ToldVariance, Sampler):
     r"""Weighted LinTS: draw :math:`\tilde\theta = \hat\theta + \beta_k \Sigma^{-1/2} z`, pull its best arm.
 
-    A peer for the variance-aware samplers, not an algorithm of a paper: weights :math:`1/\bar\sigma_k`, regression and
-    radius :math:`\beta_k` are those of :func:`jaxvar.weighted_oful_plus` with :math:`\alpha = 1/\sqrt K`,
-    :math:`\gamma = \sqrt R / d^{1/4}` and :math:`\lambda = d/B^2`, and the radius scales a normal vector instead of a
-    bonus: in the norm before learning
-
-    .. math:: \bar\sigma_k^2 = \max\{\sigma_k^2, \alpha^2, \gamma^2 \|x_k\|_{\Sigma^{-1}}\}, \qquad
-       \Sigma = \lambda I + \sum x x^\top/\bar\sigma^2
-
-    and with :math:`\tau_k = \log(32(1 + \max\{0, \log(\gamma^2/\alpha)\})k^2/\delta)`
-
-    .. math:: \beta_k = c\Big(12\sqrt{d\log\big(1 + kA^2/(\alpha^2 d\lambda)\big)\tau_k} + 30\tau_k R/\gamma^2\Big)
-       + \sqrt\lambda B, \qquad \beta_1 = \sqrt\lambda B.
+    A peer for the variance-aware samplers, not an algorithm of a paper. The weights :math:`1/\bar\sigma_k`, the
+    regression :math:`\Sigma = \lambda I + \sum x x^\top/\bar\sigma^2` and the radius :math:`\beta_k` are those of
+    :func:`jaxvar.weighted_oful_plus` with :math:`\alpha = 1/\sqrt K`, :math:`\gamma = \sqrt R / d^{1/4}` and
+    :math:`\lambda = d/B^2`; the radius scales a standard normal vector z instead of a bonus.
 
     References:
       Zhou, Gu (2022), Computationally efficient horizon-free reinforcement learning for linear mixture MDPs (Weighted
