@@ -16,15 +16,15 @@ from typing import Literal
 class Claim:
     """One row of a comparison table.
 
-    The catalogue fills in ``factory`` from the name of the file and ``setting`` from the algorithm's methods. Where
-    ``deterministic`` is not given, it is the rest of a bound that depends on the variance, and no claim otherwise.
+    The catalogue fills in the factory, the setting and the table. Where ``deterministic`` is not given, it is the rest
+    of a bound that depends on the variance, the same bound where the variance is not used, and else not claimed.
     """
 
-    name: str  # as in print, "Weighted OFUL+"
+    name: str = dataclasses.field(kw_only=False)  # as in print, "Weighted OFUL+"
     factory: str = ""  # as in jaxvar, "weighted_oful_plus"
-    reference: str  # authors and year
+    reference: str = dataclasses.field(kw_only=False)  # authors and year
     setting: Literal["bandit", "episodes"] = "bandit"
-    regret: str  # in general, "d sqrt(sum sigma^2) + d"
+    regret: str = dataclasses.field(kw_only=False)  # in general, "d sqrt(sum sigma^2) + d"
     deterministic: str = ""  # without noise, "d"; "none claimed" where the source says nothing
     # Whether the algorithm uses the noise variance, and when it must be told.
     variance: Literal["not used", "told before the pull", "told after the pull", "estimated"] = "estimated"
@@ -39,4 +39,5 @@ class Claim:
     def __post_init__(self) -> None:
         if not self.deterministic:
             rest, depends = re.subn(r".*sqrt\((sum sigma\^2|Var\*)\) \+ ", "", self.regret)
-            object.__setattr__(self, "deterministic", rest if depends else "none claimed")
+            known = rest if depends or self.variance == "not used" else "none claimed"
+            object.__setattr__(self, "deterministic", known)

@@ -37,13 +37,18 @@ class Bandit:
         """The float type of the run."""
         return np.dtype(jnp.result_type(self.delta))
 
-    def best(self, values: jax.Array, words: jax.Array, unit: Number, allowed: jax.Array | None = None) -> jax.Array:
+    @property
+    def unit(self) -> Number:
+        """The size of what values are made of, by which ties are judged (:mod:`jaxvar.ties`)."""
+        return 1
+
+    def best(self, values: jax.Array, words: jax.Array, allowed: jax.Array | None = None) -> jax.Array:
         """Return the arm of the largest of ``values [N]``, among the ``allowed [N]`` where they are given, [].
 
-        The ``unit`` is the size of what values are made of (:mod:`jaxvar.ties`); ``words [2]`` are those of the key.
+        Ties are broken with the ``words [2]`` of the round's key.
         """
         allowed = jnp.ones(values.shape, bool) if allowed is None else allowed
-        return tie_rules.pick(tie_rules.best(values, allowed, self.tie_tolerance, unit), words, self.ties)
+        return tie_rules.pick(tie_rules.best(values, allowed, self.tie_tolerance, self.unit), words, self.ties)
 
 
 @pytree
@@ -54,6 +59,11 @@ class BoundedBandit(Bandit):
     beta_scale: Number = number(
         at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius; 1 is the theorem."
     )
+
+    @property
+    def unit(self) -> Number:
+        """The size of what values are made of: the bound on theta*."""
+        return self.theta_bound
 
 
 @pytree
@@ -75,24 +85,18 @@ class Eliminating(FixedArms):
     explore: str = choice(*EXPLORE, default="widest", doc=EXPLORE_DOC)
 
     def explore_or_best(
-        self,
-        learns: jax.Array,
-        width: jax.Array,
-        upper: jax.Array,
-        allowed: jax.Array,
-        words: jax.Array,
-        unit: Number,
+        self, learns: jax.Array, width: jax.Array, upper: jax.Array, allowed: jax.Array, words: jax.Array
     ) -> jax.Array:
         """Return one of the ``allowed [N]`` arms: by ``explore`` where a layer ``learns []``, else the best, [].
 
         Arms have the ``width [N]`` and the ``upper [N]`` confidence bound.
         """
         if self.explore == "optimistic":
-            return self.best(upper, words, unit, allowed)
+            return self.best(upper, words, allowed)
         if self.explore == "widest":
-            return self.best(jnp.where(learns, width, upper), words, unit, allowed)
+            return self.best(jnp.where(learns, width, upper), words, allowed)
         explored = tie_rules.pick(allowed, words, "lowest" if self.explore == "first" else "random")
-        return jnp.where(learns, explored, self.best(upper, words, unit, allowed))
+        return jnp.where(learns, explored, self.best(upper, words, allowed))
 
 
 @pytree

@@ -26,9 +26,10 @@ def _found() -> dict[Claim, Callable[..., Any]]:
             claims[module.CLAIM.factory or info.name] = module.CLAIM
         for name, claim in claims.items():
             make = getattr(module, name)
+            claim = dataclasses.replace(claim, factory=name, table=1 if claim.row else None)
             if hasattr(inspect.signature(make).return_annotation, "plan"):
-                claim = dataclasses.replace(claim, setting="episodes")
-            found[dataclasses.replace(claim, factory=name)] = make
+                claim = dataclasses.replace(claim, setting="episodes", table=2 if claim.row else None)
+            found[claim] = make
     order = sorted(found, key=lambda claim: (claim.setting, claim.table or 9, claim.row, claim.name))
     return {claim: found[claim] for claim in order}
 

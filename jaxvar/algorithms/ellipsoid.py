@@ -11,7 +11,7 @@ observation ``(x, y)`` is a plain one of ``(w x, w y)``: :func:`jaxvar.ridge.reg
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import chex
 import jax
@@ -26,30 +26,20 @@ from jaxvar.parameters import choice, factory, number, pytree
 
 CLAIMS = {
     "confidence_ball": Claim(
-        name="ConfidenceBall_2",
-        reference="Dani, Hayes, Kakade 2008",
-        regret="d sqrt(K)",
-        deterministic="d sqrt(K)",
-        variance="not used",
-        constants="read",
-        table=1,
-        row=1,
+        "ConfidenceBall_2", "Dani, Hayes, Kakade 2008", "d sqrt(K)", variance="not used", constants="read", row=1
     ),
     "oful": Claim(
-        name="OFUL",
-        reference="Abbasi-Yadkori, Pal, Szepesvari 2011",
-        regret="d sqrt(K)",
-        deterministic="d sqrt(K)",
+        "OFUL",
+        "Abbasi-Yadkori, Pal, Szepesvari 2011",
+        "d sqrt(K)",
         variance="not used",
         constants="derived again",
-        table=1,
         row=2,
     ),
     "cw_oful": Claim(
-        name="CW-OFUL",
-        reference="He, Zhou, Zhang, Gu 2022",
-        regret="d sqrt(K)",
-        deterministic="d sqrt(K)",
+        "CW-OFUL",
+        "He, Zhou, Zhang, Gu 2022",
+        "d sqrt(K)",
         variance="not used",
         constants="derived again",
         assumption="no corruption",
@@ -57,24 +47,19 @@ CLAIMS = {
 }
 
 
-class OneRegression(Protocol):
-    """A state with one regression, and the statistics of fixed arms in it."""
+class EllipsoidState(NamedTuple):
+    """State of an ellipsoid algorithm for one seed."""
 
-    @property
-    def regression(self) -> ridge.Ridge:
-        """Of the weighted observations."""
-
-    @property
-    def stats(self) -> ridge.ArmStats | None:
-        """Only for fixed arms."""
-
-
-State = TypeVar("State", bound=OneRegression)
+    regression: ridge.Ridge  # of the weighted observations
+    tally: jax.Array  # []   what else the radius follows: the largest w so far (0 before the first), or a sum of errors
+    round: jax.Array  # []   int32, rounds played
+    status: jax.Array  # []   int32
+    stats: ridge.ArmStats | None  # only for fixed arms
 
 
 @pytree
-class Optimist(BoundedBandit, FixedArms, Generic[State]):
-    """Base of the algorithms with one ellipsoid: all of them but ``init``, ``update``, weights and radius."""
+class Optimist(BoundedBandit, FixedArms):
+    """Base of the algorithms with one ellipsoid: all of them but ``update``, weights and radius."""
 
     @property
     def lam(self) -> Number:
@@ -85,21 +70,21 @@ class Optimist(BoundedBandit, FixedArms, Generic[State]):
         """Return ``w`` of an observation of an arm of ``width`` (before learning), told the noise variance; all []."""
         raise NotImplementedError
 
-    def beta(self, state: State) -> jax.Array:
+    def beta(self, state: EllipsoidState) -> jax.Array:
         """Return ``beta`` for the next round, []."""
         raise NotImplementedError
 
-    def empty(self) -> tuple[ridge.Ridge, ridge.ArmStats | None]:
-        """Return an empty regression, and the fixed arms in it."""
+    def init(self) -> EllipsoidState:
+        """Return an empty regression."""
         regression = ridge.init_ridge(self.dim, self.lam, self.dtype)
         stats = None if self.fixed_arms is None else ridge.arm_stats(regression, jnp.asarray(self.fixed_arms))
-        return regression, stats
+        return EllipsoidState(regression, jnp.zeros((), self.dtype), jnp.int32(0), jnp.int32(0), stats)
 
-    def followed(self, stats: ridge.ArmStats | None, update: ridge.Update) -> ridge.ArmStats | None:
+    def follow(self, stats: ridge.ArmStats | None, update: ridge.Update) -> ridge.ArmStats | None:
         """Return the statistics of the fixed arms after an update."""
         return None if stats is None else ridge.follow(stats, update, jnp.asarray(self.fixed_arms))
 
-    def select(self, state: State, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
+    def select(self, state: EllipsoidState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound.
 
         The variances in ``side`` do not enter the choice; they give the weight that is recorded with it.
@@ -108,27 +93,17 @@ class Optimist(BoundedBandit, FixedArms, Generic[State]):
         width2, pred = ridge.arm_stats(state.regression, arms) if state.stats is None else state.stats
         width = jnp.sqrt(width2)
         upper = pred + self.beta(state) * width
-        action = self.best(upper, random.key_words(key), self.theta_bound)
+        action = self.best(upper, random.key_words(key))
         weight = self.weight(take(width, action), take(side.noise_var, action))
         return Choice(action, jnp.ones_like(action), weight, lost(upper))
 
-    def confidence(self, state: State) -> Confidence:
+    def confidence(self, state: EllipsoidState) -> Confidence:
         """Return the one ellipsoid, as a layer."""
         return Confidence(state.regression.loss[None], jnp.asarray(self.lam)[None], self.beta(state)[None])
 
 
-class EllipsoidState(NamedTuple):
-    """State of an ellipsoid algorithm for one seed."""
-
-    regression: ridge.Ridge  # of the weighted observations
-    largest_weight: jax.Array  # []   the largest w so far; 0 before the first observation
-    round: jax.Array  # []   int32, rounds played
-    status: jax.Array  # []   int32
-    stats: ridge.ArmStats | None  # only for fixed arms
-
-
 @pytree
-class Ellipsoid(Optimist[EllipsoidState]):
+class Ellipsoid(Optimist):
     """Base of OFUL and its kin; each gives ``weight`` and ``radius_of``."""
 
     lam: Number = number(above=0, default=1.0, doc="the ridge.")
@@ -151,11 +126,6 @@ class Ellipsoid(Optimist[EllipsoidState]):
         """Assumptions that the radius does not rest on: all where it is given."""
         return () if self.fixed_radius is None else ("noise_bound", "norm_bound", "num_rounds")
 
-    def init(self) -> EllipsoidState:
-        """Return an empty regression."""
-        regression, stats = self.empty()
-        return EllipsoidState(regression, jnp.zeros((), self.dtype), jnp.int32(0), jnp.int32(0), stats)
-
     def update(
         self, state: EllipsoidState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side
     ) -> EllipsoidState:
@@ -166,10 +136,10 @@ class Ellipsoid(Optimist[EllipsoidState]):
         regression, update = ridge.regress(state.regression, weight * x, weight * reward, self.lam)
         return EllipsoidState(
             regression=regression,
-            largest_weight=jnp.maximum(state.largest_weight, weight),
+            tally=jnp.maximum(state.tally, weight),
             round=state.round + 1,
             status=state.status | choice.status | ridge.failure(update),
-            stats=self.followed(state.stats, update),
+            stats=self.follow(state.stats, update),
         )
 
 

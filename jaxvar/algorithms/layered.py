@@ -16,18 +16,18 @@ import numpy as np
 from jaxvar import constants as presets
 from jaxvar import parameters, random, ridge, status
 from jaxvar.algorithms.bandit import FixedArms
-from jaxvar.algorithms.interface import Choice, Confidence, Number, Side
+from jaxvar.algorithms.interface import Choice, Confidence, Number, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.lowering import is_layer, take
 from jaxvar.parameters import count, factory, number, part, pytree
 
 CLAIMS = {
     "ave_ucb": Claim(
-        name="AVE-UCB",
-        reference="Zhao, He, Zhou, Zhang, Gu 2023 (remark after Algorithm 2)",
-        regret="d sqrt(sum sigma^2) + d",
+        "AVE-UCB",
+        "Zhao, He, Zhou, Zhang, Gu 2023 (remark after Algorithm 2)",
+        "d sqrt(sum sigma^2) + d",
         constants="derived again",
-    )
+    ),
 }
 
 
@@ -48,11 +48,9 @@ class LayeredAlgorithm(FixedArms):
     num_rounds: Number = number(
         at_least=1, kw_only=False, doc="K, in alpha and the logarithms; the run itself may be shorter."
     )
-    alpha: Number = number(
-        above=0,
-        default=None,
-        rule=lambda self: 1 / (self.noise_bound * self.num_rounds**1.5),
-        doc="the width at which an arm is known well enough; the theorem's 1 / (R K^{3/2}) if not given.",
+    alpha: Number = by_rule(
+        lambda self: 1 / (self.noise_bound * self.num_rounds**1.5),
+        "the width at which an arm is known well enough; the theorem's 1 / (R K^{3/2}) if not given.",
     )
     constants: presets.RadiusConstants = part(
         presets.for_bandits, default=None, doc="of the radius; :func:`jaxvar.constants.paper` if not given."
@@ -154,7 +152,7 @@ class AveUcb(LayeredAlgorithm):
             scaled_widths.append(width)
             upper = pred + state.beta_hat[i] / np.sqrt(q[i]) * width
             index = jnp.minimum(index, jnp.where(i < num_layers, upper, jnp.inf))
-        action = self.best(index, random.key_words(key), 1)
+        action = self.best(index, random.key_words(key))
 
         layer, weight = jnp.zeros_like(action), jnp.zeros((), self.dtype)
         for i in reversed(range(self.capacity)):  # the lowest layer comes last and wins

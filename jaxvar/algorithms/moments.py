@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import planning, ridge
-from jaxvar.algorithms.interface import Confidence, Model, Number, Step
+from jaxvar.algorithms.interface import Confidence, Model, Number, Step, by_rule
 from jaxvar.algorithms.optimistic_plan import Planner, ValueTargeted, ellipsoid_bound, known_model
 from jaxvar.claims import Claim
 from jaxvar.lowering import combine, norm, take
@@ -31,18 +31,17 @@ from jaxvar.parameters import count, factory, number, pytree
 
 CLAIMS = {
     "hf_ucrl_vtr_plus": Claim(
-        name="HF-UCRL-VTR+",
-        reference="Zhou, Gu 2022",
-        regret="d sqrt(K) + d^2",
+        "HF-UCRL-VTR+",
+        "Zhou, Gu 2022",
+        "d sqrt(K) + d^2",
         constants="derived again",
-        table=2,
         row=5,
         assumption="homogeneous, rewards add up to at most 1",
     ),
     "ucrl_wvtr": Claim(
-        name="UCRL-WVTR",
-        reference="Huang, Zhong, Wang, Yang 2024",
-        regret="d sqrt(K) + d^2",
+        "UCRL-WVTR",
+        "Huang, Zhong, Wang, Yang 2024",
+        "d sqrt(K) + d^2",
         constants="read",
         assumption="homogeneous, rewards add up to at most 1; the source's bound also depends on the instance",
     ),
@@ -245,12 +244,7 @@ class HfUcrlVtrPlus(HighOrder, ValueTargeted):
         default=0.01,
         doc="failure probability; the theorem fails with probability at most (2 M + 1) delta.",
     )
-    lam: Number = number(
-        above=0,
-        default=None,
-        rule=lambda self: self.dim / self.norm_bound**2,
-        doc="the ridge; ``d / B^2`` if not given.",
-    )
+    lam: Number = by_rule(lambda self: self.dim / self.norm_bound**2, "the ridge; ``d / B^2`` if not given.")
     num_moments: int = count(
         high=MAX_MOMENTS,
         default=None,

@@ -1,8 +1,10 @@
 """LOSAN and LOFAV (Jun and Kim 2024): optimism with confidence sets that adapt to the noise.
 
 LOSAN, semi-adaptive, is told a sub-Gaussian scale R that may be far above the true one; its radius follows the
-prediction errors. LOFAV, fully adaptive to the variance, takes O(d^2) per layer and round. Layers are numbered 1..L with rho = 2^-l; arrays over layers are 0-based. Unlike in SAVE, every observation goes to
-every layer, with the weight ``w = min(1, rho / |x|_{Sigma^-1})``. Each layer holds two regressions:
+prediction errors. LOFAV, fully adaptive to the variance, takes O(d^2) per layer and round.
+
+In LOFAV, layers are numbered 1..L with rho = 2^-l; arrays over layers are 0-based. Unlike in SAVE, every observation
+goes to every layer, with the weight ``w = min(1, rho / |x|_{Sigma^-1})``. Each layer holds two regressions:
 
     theta    least of  2 K = lam |theta|^2 + sum w^2 (y - <x, theta>)^2            Sigma = lam I + sum w^2 x x^T
     thbar    least of  2 L = 2 K + sum w^2 (p - <x, theta>)^2                      Q = 2 Sigma - lam I
@@ -30,7 +32,7 @@ import numpy as np
 
 from jaxvar import random, ridge
 from jaxvar.algorithms.bandit import BoundedBandit, FixedArms, at_layer, lost
-from jaxvar.algorithms.ellipsoid import Optimist
+from jaxvar.algorithms.ellipsoid import EllipsoidState, Optimist
 from jaxvar.algorithms.interface import Choice, Number, Side
 from jaxvar.claims import Claim
 from jaxvar.lowering import quadratic
@@ -38,34 +40,19 @@ from jaxvar.parameters import count, factory, number, pytree
 
 CLAIMS = {
     "losan": Claim(
-        name="LOSAN",
-        reference="Jun, Kim 2024",
-        regret="sqrt(d K (d sigma^2 + R^2))",
+        "LOSAN",
+        "Jun, Kim 2024",
+        "sqrt(d K (d sigma^2 + R^2))",
         deterministic="R sqrt(d K)",
         constants="read",
         assumption="sub-Gaussian noise of one unknown scale sigma, at most the known R",
     ),
-    "lofav": Claim(
-        name="LOFAV",
-        reference="Jun, Kim 2024",
-        regret="variance-adaptive (rate not read)",
-        constants="read",
-    ),
+    "lofav": Claim("LOFAV", "Jun, Kim 2024", "variance-adaptive (rate not read)", constants="read"),
 }
 
 
-class LosanState(NamedTuple):
-    """State of LOSAN for one seed."""
-
-    regression: ridge.Ridge  # Sigma = lam I + sum w^2 x x^T
-    error_sum: jax.Array  # []   sum of w^2 e^2 D^2 / 2, with e = y - <theta, x> before learning
-    round: jax.Array  # []   int32, rounds played
-    status: jax.Array  # []   int32
-    stats: ridge.ArmStats | None  # only for fixed arms
-
-
 @pytree
-class Losan(Optimist[LosanState]):
+class Losan(Optimist):
     r"""LOSAN: pull :math:`\arg\max_a \langle a, \hat\theta\rangle + \sqrt{2\beta} \|a\|_{\Sigma^{-1}}`.
 
     An observation has the weight :math:`w = \min(1, 1/\|x\|_{\Sigma^{-1}})` in
@@ -101,31 +88,28 @@ class Losan(Optimist[LosanState]):
         """The ridge, ``R^2 / B^2``."""
         return (self.noise_bound / self.theta_bound) ** 2
 
-    def init(self) -> LosanState:
-        """Return an empty regression."""
-        regression, stats = self.empty()
-        return LosanState(regression, jnp.zeros((), self.dtype), jnp.int32(0), jnp.int32(0), stats)
-
     def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
         """Return ``min(1, 1 / width)``, []."""
         return 1 / jnp.maximum(width, 1)
 
-    def update(self, state: LosanState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LosanState:
-        """Learn by one step of the weighted regression."""
+    def update(
+        self, state: EllipsoidState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side
+    ) -> EllipsoidState:
+        """Learn by one step of the weighted regression; the tally is the sum of ``w^2 e^2 D^2 / 2``."""
         chex.assert_shape(x, (self.dim,))
         regression, update = ridge.regress(state.regression, choice.weight * x, choice.weight * reward)
         shrunk = update.gain * update.width2  # D^2
-        return LosanState(
+        return EllipsoidState(
             regression=regression,
-            error_sum=state.error_sum + 0.5 * update.error**2 * shrunk,
+            tally=state.tally + 0.5 * update.error**2 * shrunk,
             round=state.round + 1,
             status=state.status | choice.status | ridge.failure(update),
-            stats=self.followed(state.stats, update),
+            stats=self.follow(state.stats, update),
         )
 
-    def beta(self, state: LosanState) -> jax.Array:
+    def beta(self, state: EllipsoidState) -> jax.Array:
         """Return the radius ``sqrt(2 beta)`` of the next round, []; ``lam B^2`` in it is ``R^2``."""
-        stochastic = self.noise_bound**2 * jnp.log(1 / self.delta) + state.error_sum
+        stochastic = self.noise_bound**2 * jnp.log(1 / self.delta) + state.tally
         return jnp.sqrt(self.noise_bound**2 + self.beta_scale**2 * 2 * stochastic)
 
 
@@ -229,7 +213,7 @@ class Lofav(BoundedBandit, FixedArms):
                 one = ridge.arm_stats(at_layer(regressions, i), arms) if stats is None else at_layer(stats, i)
                 uppers.append(one.pred + radius[i] * jnp.sqrt(one.width2))
         index = jnp.min(jnp.stack(uppers), axis=0)
-        action = self.best(index, random.key_words(key), self.theta_bound)
+        action = self.best(index, random.key_words(key))
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(index))
 
     def update(self, state: LofavState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LofavState:

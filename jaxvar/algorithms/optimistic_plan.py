@@ -21,7 +21,7 @@ from jax import lax
 
 from jaxvar import planning, random
 from jaxvar import ties as tie_rules
-from jaxvar.algorithms.interface import Model, Number, Step
+from jaxvar.algorithms.interface import Model, Number, Step, by_rule
 from jaxvar.lowering import combine, computed_once, largest, lowest, norm, take
 from jaxvar.parameters import count, number, pytree
 
@@ -62,8 +62,7 @@ class Planner:
 
         Args:
           model: phi and rewards.
-          bound: features ``[N, d]`` -> upper bounds ``[N]``; where there are ``stages``, their entries of the stage are
-            its second argument.
+          bound: features ``[N, d]`` -> upper bounds ``[N]``; further arguments are the entries of ``stages``, if given.
           key: the episode's; without it ties go to the lowest action.
           value_bound: no value is larger, [].
           stages: arrays ``[H, ...]`` of which each stage's bound is made, where stages do not share one.
@@ -78,7 +77,7 @@ class Planner:
         # The feature, not the value, is what a stage hands on: it is then computed once, not anew for each of its uses.
         def back(feature: jax.Array, given: tuple[jax.Array | None, Arrays | None]) -> tuple[jax.Array, Arrays]:
             u, here = given
-            upper = bound(feature) if stages is None else bound(feature, here)
+            upper = bound(feature, *(here or ()))
             q = jnp.clip(model.reward + upper.reshape(num_states, num_actions), 0, value_bound)
             by_action = jnp.moveaxis(q, 1, 0)
             best = tie_rules.best(by_action, jnp.ones(by_action.shape, bool), self.tie_tolerance, value_bound)
@@ -109,9 +108,7 @@ class ConfidentPlanner(Planner):
 class ValueTargeted(ConfidentPlanner):
     """Base of the planners with one ellipsoid, whose values may have any scale."""
 
-    lam: Number = number(
-        above=0, default=None, rule=lambda self: 1 / self.norm_bound**2, doc="the ridge; ``1 / B^2`` if not given."
-    )
+    lam: Number = by_rule(lambda self: 1 / self.norm_bound**2, "the ridge; ``1 / B^2`` if not given.")
     value_bound: Number = number(
         above=0, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1."
     )

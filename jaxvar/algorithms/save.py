@@ -24,20 +24,8 @@ from jaxvar.lowering import inner, is_layer, take
 from jaxvar.parameters import factory, part, pytree
 
 CLAIMS = {
-    "save": Claim(
-        name="SAVE",
-        reference="Zhao, He, Zhou, Zhang, Gu 2023",
-        regret="d sqrt(sum sigma^2) + d",
-        constants="read",
-        table=1,
-        row=7,
-    ),
-    "lin_vdts": Claim(
-        name="LinVDTS-R",
-        reference="Xu, Min, Wang 2023",
-        regret="d^1.5 sqrt(sum sigma^2) + d^1.5",
-        constants="reconstructed",
-    ),
+    "save": Claim("SAVE", "Zhao, He, Zhou, Zhang, Gu 2023", "d sqrt(sum sigma^2) + d", constants="read", row=7),
+    "lin_vdts": Claim("LinVDTS-R", "Xu, Min, Wang 2023", "d^1.5 sqrt(sum sigma^2) + d^1.5", constants="reconstructed"),
 }
 
 T = TypeVar("T")
@@ -87,7 +75,7 @@ class Save(Eliminating, LayeredAlgorithm):
         width = jnp.sqrt(end.width2)
         upper = end.pred + end.beta * width
         allowed = end.active & (~learns | (end.width2 > end.scale))  # |a| > 2^-l in the norm of Sigma^-1
-        action = self.explore_or_best(learns, width, upper, allowed, words, 1)
+        action = self.explore_or_best(learns, width, upper, allowed, words)
         weight = jnp.where(learns, jnp.sqrt(end.scale) / take(width, action), 0)  # line 15
         return Choice(action, end.layer, weight, end.lost.astype(jnp.int32))
 
@@ -168,7 +156,7 @@ class LinVdts(LayeredAlgorithm):
         turned = cholesky.times(cholesky.factor(scaled_inv), z)  # Sigma^-1 is P / q
         sampled = end.pred + end.beta / jnp.sqrt(end.scale) * inner(arms, turned)
         allowed = end.active & (~learns | (end.width2 > end.scale))  # |a| > 2^-l in the norm of Sigma^-1
-        action = self.best(sampled, words, 1, allowed)
+        action = self.best(sampled, words, allowed)
         weight = jnp.where(learns, jnp.sqrt(end.scale) / jnp.sqrt(take(end.width2, action)), 0)  # line 15
         broken = jnp.where(jnp.isfinite(jnp.max(sampled, axis=0)), 0, status.INDEFINITE)
         return Choice(action, end.layer, weight, (end.lost | broken).astype(jnp.int32))

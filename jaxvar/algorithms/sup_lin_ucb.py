@@ -21,10 +21,9 @@ from jaxvar.claims import Claim
 from jaxvar.parameters import choice, count, factory, number, pytree
 
 CLAIM = Claim(
-    name="SupLinUCB",
-    reference="Chu, Li, Reyzin, Schapire 2011",
-    regret="sqrt(d K)",
-    deterministic="sqrt(d K)",
+    "SupLinUCB",
+    "Chu, Li, Reyzin, Schapire 2011",
+    "sqrt(d K)",
     variance="not used",
     constants="derived again",
     assumption="finite decision sets, chosen in advance",
@@ -135,7 +134,7 @@ class SupLinUcb(BoundedBandit, Eliminating):
 
         allowed = active & ((layer == 0) | (width > scale))
         words = random.key_words(key)
-        action = self.explore_or_best(layer > 0, width, pred + width, allowed, words, self.theta_bound)
+        action = self.explore_or_best(layer > 0, width, pred + width, allowed, words)
         lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE)
         return Choice(action, layer, (layer > 0).astype(self.dtype), lost.astype(jnp.int32))
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from jaxvar import constants as presets
 from jaxvar import parameters, ridge, status
-from jaxvar.algorithms.interface import Confidence, Model, Number, Step
+from jaxvar.algorithms.interface import Confidence, Model, Number, Step, by_rule
 from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, ellipsoid_bound, known_model, regression_pair
 from jaxvar.claims import Claim
 from jaxvar.lowering import norm
@@ -21,11 +21,10 @@ from jaxvar.parameters import count, factory, number, part, pytree
 from jaxvar.ridge import MAX_LAYERS, choose_capacity, layer_count, layer_failure, radius
 
 CLAIM = Claim(
-    name="UCRL-AVE",
-    reference="Zhao, He, Zhou, Zhang, Gu 2023",
-    regret="d sqrt(Var*) + d^2",
+    "UCRL-AVE",
+    "Zhao, He, Zhou, Zhang, Gu 2023",
+    "d sqrt(Var*) + d^2",
     constants="read",
-    table=2,
     row=6,
     assumption="homogeneous, rewards add up to at most 1",
     printed="a reference to the theorem for bandits; the bound is that of the theorem for episodes",
@@ -68,18 +67,13 @@ class UcrlAve(ConfidentPlanner):
     num_episodes: Number = number(
         at_least=1, kw_only=False, doc="K, in alpha and so in L; the run itself may be shorter."
     )
-    alpha: Number = number(
-        above=0,
-        default=None,
-        rule=lambda self: 1 / (self.num_episodes * self.horizon) ** 1.5,
-        doc="the width at which a feature is known well enough, which sets L; the theorem's ``(K H)^{-3/2}`` if not "
-        "given.",
+    alpha: Number = by_rule(
+        lambda self: 1 / (self.num_episodes * self.horizon) ** 1.5,
+        "the width at which a feature is known well enough, which sets L; the theorem's ``(K H)^{-3/2}`` if not given.",
     )
-    lam: Number = number(
-        above=0,
-        default=None,
-        rule=lambda self: 1 / self.norm_bound**2,
-        doc="the ridge; the theorem's ``1 / B^2`` if not given. The radius takes for granted that it is no larger.",
+    lam: Number = by_rule(
+        lambda self: 1 / self.norm_bound**2,
+        "the ridge; the theorem's ``1 / B^2`` if not given. The radius takes for granted that it is no larger.",
     )
     constants: presets.RadiusConstants = part(
         presets.episodic,

@@ -22,21 +22,20 @@ from jaxvar.parameters import count, factory, flag, number, pytree
 
 CLAIMS = {
     "ucrl_vtr": Claim(
-        name="UCRL-VTR",
-        reference="Jia, Yang, Szepesvari, Wang 2020; Ayoub, Jia, Szepesvari, Wang, Yang 2020",
-        regret="d sqrt(H^3 K)",
+        "UCRL-VTR",
+        "Jia, Yang, Szepesvari, Wang 2020; Ayoub, Jia, Szepesvari, Wang, Yang 2020",
+        "d sqrt(H^3 K)",
         variance="not used",
         constants="read",
-        table=2,
         row=1,
         assumption="homogeneous, rewards add up to at most H",
+        deterministic="none claimed",
     ),
     "ucrl_vtr_plus": Claim(
-        name="UCRL-VTR+",
-        reference="Zhou, Gu, Szepesvari 2021",
-        regret="sqrt(d^2 H^3 + d H^4) sqrt(K) + d^2 H^3 + d^3 H^2",
+        "UCRL-VTR+",
+        "Zhou, Gu, Szepesvari 2021",
+        "sqrt(d^2 H^3 + d H^4) sqrt(K) + d^2 H^3 + d^3 H^2",
         constants="derived again",
-        table=2,
         row=2,
         assumption="inhomogeneous, rewards add up to at most H",
     ),
@@ -177,17 +176,13 @@ class UcrlVtrPlus(ValueTargeted):
     def plan(self, state: MomentState, model: Model, key: jax.Array | None = None) -> MomentPlan:
         """Plan the coming episode; without a key ties go to the lowest action."""
         regressions, beta = state.regressions, self.radii(state.steps).plan
-        ellipsoids = (regressions.theta_hat[:, 0], regressions.sigma_inv[:, 0] * beta**2)
-
-        def bound(feature: jax.Array, ellipsoid: tuple[jax.Array, jax.Array]) -> jax.Array:
-            return ellipsoid_bound(feature, *ellipsoid)
-
+        theta_hat, shape = regressions.theta_hat[:, 0], regressions.sigma_inv[:, 0] * beta**2
         known = known_model(model, self.dim, self.horizon)
         if self.per_step:
-            plan = self.optimistic_plan(known, bound, key, self.value_bound, stages=ellipsoids)
+            plan = self.optimistic_plan(known, ellipsoid_bound, key, self.value_bound, stages=(theta_hat, shape))
         else:
-            shared = (ellipsoids[0][0], ellipsoids[1][0])
-            plan = self.optimistic_plan(known, lambda f: bound(f, shared), key, self.value_bound)
+            bound = functools.partial(ellipsoid_bound, theta_hat=theta_hat[0], shape=shape[0])
+            plan = self.optimistic_plan(known, bound, key, self.value_bound)
         return MomentPlan(plan.q, plan.value, plan.policy, regressions)
 
     def update(self, state: MomentState, model: Model, plan: MomentPlan, step: Step) -> MomentState:

@@ -23,22 +23,20 @@ from jaxvar.parameters import count, factory, number, pytree
 
 CLAIMS = {
     "var_lin": Claim(
-        name="VarLin",
-        reference="Zhang, Yang, Ji, Du 2021",
-        regret="d^4.5 sqrt(K) + d^9",
+        "VarLin",
+        "Zhang, Yang, Ji, Du 2021",
+        "d^4.5 sqrt(K) + d^9",
         efficient=False,
         constants="reconstructed",
-        table=2,
         row=3,
         assumption="homogeneous, rewards add up to at most 1",
     ),
     "var_lin2": Claim(
-        name="VarLin2",
-        reference="Kim, Yang, Jun 2022",
-        regret="d sqrt(K) + d^2",
+        "VarLin2",
+        "Kim, Yang, Jun 2022",
+        "d sqrt(K) + d^2",
         efficient=False,
         constants="reconstructed",
-        table=2,
         row=4,
         assumption="homogeneous, rewards add up to at most 1",
     ),
@@ -196,22 +194,17 @@ class VarLin(Netted, ConfidentPlanner):
             bound = nets.largest_variance(x[:-1], x[1:], state.net, self.cells)
             eta = jnp.concatenate([jnp.clip(bound, 0, LARGEST_VARIANCE), last])
         a = jnp.stack([nets.weights(x[m], self.clip) for m in range(self.num_moments)])
-        belongs = self.in_group(eta).astype(self.dtype)[:, :, None]
+        # Group i has variances in (2^-(i+3), 2^-(i+2)], the last one all below.
+        index = np.arange(self.num_groups, dtype=np.int32)[None]
+        upper = (LARGEST_VARIANCE * 2.0**-index).astype(self.dtype)
+        below, above = eta[:, None] <= upper, eta[:, None] > upper / 2
+        in_group = (below | (index == 0)) & (above | (index == self.num_groups - 1))
+        belongs = in_group.astype(self.dtype)[:, :, None]
         return Slabs(
             ay=slabs.ay + belongs * (a * y[:, None])[:, None],
             ax=slabs.ax + belongs[:, :, :, None] * (a[:, :, None] * x[:, None])[:, None],
             aaeta=slabs.aaeta + belongs * (a * a * eta[:, None])[:, None],
         )
-
-    def in_group(self, eta: jax.Array) -> jax.Array:
-        """Return the group that each of ``eta [m]`` is in, bool [m, i].
-
-        Group i has ``(2^-(i+3), 2^-(i+2)]``, the last all below.
-        """
-        index = np.arange(self.num_groups, dtype=np.int32)[None]
-        upper = (LARGEST_VARIANCE * 2.0**-index).astype(self.dtype)
-        below, above = eta[:, None] <= upper, eta[:, None] > upper / 2
-        return (below | (index == 0)) & (above | (index == self.num_groups - 1))
 
     def plausible(self, points: jax.Array, cell: jax.Array, phi: jax.Array, mirror: jax.Array) -> jax.Array:
         """Return which cells may hold a parameter that is possible before anything is seen, bool [N]."""
@@ -259,9 +252,6 @@ class VarLin2(VarLin):
 
     Deviations:
       As for :func:`jaxvar.var_lin`. The printed iota is that of :func:`jaxvar.voful2` with K H steps for K rounds.
-
-    Raises:
-      ValueError: for d above 3, with the size that the net would have.
     """
 
     num_scales: int = count(

@@ -18,22 +18,20 @@ from jaxvar.parameters import choice, count, factory, number, pytree
 
 CLAIMS = {
     "voful": Claim(
-        name="VOFUL",
-        reference="Zhang, Yang, Ji, Du 2021",
-        regret="d^4.5 sqrt(sum sigma^2) + d^5",
+        "VOFUL",
+        "Zhang, Yang, Ji, Du 2021",
+        "d^4.5 sqrt(sum sigma^2) + d^5",
         efficient=False,
         constants="reconstructed",
-        table=1,
         row=5,
         printed="d^2 without noise: the entries of VOFUL and VOFUL2 are swapped, as their general bounds show",
     ),
     "voful2": Claim(
-        name="VOFUL2",
-        reference="Kim, Yang, Jun 2022",
-        regret="d^1.5 sqrt(sum sigma^2) + d^2",
+        "VOFUL2",
+        "Kim, Yang, Jun 2022",
+        "d^1.5 sqrt(sum sigma^2) + d^2",
         efficient=False,
         constants="reconstructed",
-        table=1,
         row=6,
         printed="d^5 without noise: the entries of VOFUL and VOFUL2 are swapped, as their general bounds show",
     ),
@@ -191,7 +189,7 @@ class Voful(Netted, BoundedBandit):
         """Choose the arm of ``arms [num_arms, dim]`` with the largest mean that a parameter left gives to any arm."""
         chex.assert_shape(arms, (None, self.dim))
         upper = nets.support(arms, state.net, self.cells)
-        action = self.best(upper, random.key_words(key), self.theta_bound)
+        action = self.best(upper, random.key_words(key))
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper))
 
     def update(self, state: VofulState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> VofulState:
@@ -247,9 +245,6 @@ class Voful2(Voful):
     Deviations:
       As for :func:`jaxvar.voful`. Directions of the ball of radius 2 with scales ``2^-l`` become unit directions; those
       of norm 2, 1 and 1/2 have the scales ``2^(-l-1)``, ``2^-l`` and ``2^(1-l)``, of which 1 is the largest that clips.
-
-    Raises:
-      ValueError: for d above 3, with the size that the net would have.
     """
 
     num_scales: int = count(

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from jaxvar.algorithms.bandit import ToldVariance
 from jaxvar.algorithms.ellipsoid import EllipsoidState, KnownVarianceEllipsoid
-from jaxvar.algorithms.interface import Number
+from jaxvar.algorithms.interface import Number, by_rule
 from jaxvar.algorithms.thompson import Sampler, SamplerState
 from jaxvar.claims import Claim
 from jaxvar.lowering import quadratic
@@ -20,27 +20,25 @@ from jaxvar.parameters import factory, number, pytree
 
 CLAIMS = {
     "weighted_oful": Claim(
-        name="Weighted OFUL",
-        reference="Zhou, Gu, Szepesvari 2021",
-        regret="d sqrt(sum sigma^2) + sqrt(d K)",
+        "Weighted OFUL",
+        "Zhou, Gu, Szepesvari 2021",
+        "d sqrt(sum sigma^2) + sqrt(d K)",
         variance="told after the pull",
         constants="derived again",
-        table=1,
         row=3,
     ),
     "weighted_oful_plus": Claim(
-        name="Weighted OFUL+",
-        reference="Zhou, Gu 2022",
-        regret="d sqrt(sum sigma^2) + d",
+        "Weighted OFUL+",
+        "Zhou, Gu 2022",
+        "d sqrt(sum sigma^2) + d",
         variance="told after the pull",
         constants="derived again",
-        table=1,
         row=4,
     ),
     "weighted_lin_ts": Claim(
-        name="Weighted LinTS",
-        reference="ours, on the statistics of Zhou, Gu 2022",
-        regret="none claimed",
+        "Weighted LinTS",
+        "ours, on the statistics of Zhou, Gu 2022",
+        "none claimed",
         variance="told after the pull",
         constants="reconstructed",
     ),
@@ -69,12 +67,7 @@ class WeightedOful(KnownVarianceEllipsoid):
       :math:`R/m_t` and norm at most :math:`A/m_t`.
     """
 
-    lam: Number = number(
-        above=0,
-        default=None,
-        rule=lambda self: 1 / self.theta_bound**2,
-        doc="the ridge; the theorem's 1 / B^2 if not given.",
-    )
+    lam: Number = by_rule(lambda self: 1 / self.theta_bound**2, "the ridge; the theorem's 1 / B^2 if not given.")
 
     def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
         """Return ``1 / sigma_bar`` with ``sigma_bar = max(R / sqrt(d), sigma)``, []."""
@@ -83,7 +76,7 @@ class WeightedOful(KnownVarianceEllipsoid):
     def radius_of(self, state: EllipsoidState) -> jax.Array:
         """Return ``c beta_t + sqrt(lam) B`` after t observations, []; ``beta_0 = 0``, since no weight is given yet."""
         t = jnp.maximum(state.round, 1).astype(self.dtype)
-        largest = state.largest_weight  # 1 / min sigma_bar
+        largest = state.tally  # 1 / min sigma_bar
         lam = self.lam
         log0 = jnp.log(4 / self.delta) + 2 * jnp.log(t)  # log(4 t^2 / delta)
         growth = jnp.log1p(t * (self.norm_bound * largest) ** 2 / (self.dim * lam))
@@ -122,18 +115,11 @@ class WeightedOfulPlus(WeightedOful):
     """
 
     num_rounds: Number = number(at_least=1, kw_only=False, doc="K, in alpha; the run itself may be shorter.")
-    lam: Number = number(
-        above=0,
-        default=None,
-        rule=lambda self: self.dim / self.theta_bound**2,
-        doc="the ridge; the theorem's d / B^2 if not given.",
-    )
-    alpha: Number = number(
-        above=0,
+    lam: Number = by_rule(lambda self: self.dim / self.theta_bound**2, "the ridge; the theorem's d / B^2 if not given.")
+    alpha: Number = by_rule(
+        lambda self: self.num_rounds**-0.5,
+        "the least sigma_bar, in the units of the rewards; the theorem's 1 / sqrt(K) if not given.",
         squared=True,
-        default=None,
-        rule=lambda self: self.num_rounds**-0.5,
-        doc="the least sigma_bar, in the units of the rewards; the theorem's 1 / sqrt(K) if not given.",
     )
     gamma: Number | None = number(
         at_least=0,
