@@ -1,4 +1,4 @@
-"""What is claimed of an algorithm: the columns of the paper's two comparison tables, as data.
+"""Claims about algorithms: the columns of the paper's two comparison tables, as data.
 
 An algorithm's file has a ``CLAIM``, or one for each of its algorithms in ``CLAIMS``. They are collected by
 :mod:`jaxvar.algorithms.catalogue` and printed by ``jaxvar list``. Bounds hide logarithms. In a bandit, ``sum sigma^2``

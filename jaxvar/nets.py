@@ -57,7 +57,7 @@ class Clipping(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What T and V are made of, for each of C constraints."""
+    """Sums over all observations that give T and V, for each of C constraints."""
 
     ay: jax.Array  # [C]   sum a y
     ax: jax.Array  # [C, d]   sum a x
@@ -242,7 +242,7 @@ def zoom(net: Net, cells: int) -> Net:
 def refine(
     net: Net, cells: int, due: jax.Array, keep: Callable[[jax.Array, jax.Array], jax.Array]
 ) -> tuple[Net, jax.Array]:
-    """Where ``due []``, zoom if it is time, then keep the cells with ``keep(points [N, d], cell [d])``, if there are.
+    """Zoom and drop the cells without ``keep(points [N, d], cell [d])`` where it is ``due []`` and some cell is left.
 
     Returns:
       The net, and whether no cell was left, bool [].

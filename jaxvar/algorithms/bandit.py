@@ -1,4 +1,4 @@
-"""What our bandit algorithms share: parameters that are declared once, the choice of an arm, and fixed arms."""
+"""Bases of the bandit algorithms: parameters that are declared once, the choice of an arm, and fixed arms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All algorithms for which something is claimed: every file of this folder with a ``CLAIM`` or ``CLAIMS`` has some.
+"""The catalogue of algorithms: those of every file in this folder that has a ``CLAIM`` or ``CLAIMS``.
 
 ``jaxvar`` exports their factories, ``jaxvar list`` prints their claims, and tests and benchmarks go over them.
 """

@@ -230,7 +230,7 @@ oful = factory(Oful)
 def greedy(
     dim: int, *, lam: Number = 1.0, theta_bound: Number = 1.0, ties: str = "random", tie_tolerance: Number | None = None
 ) -> Oful:
-    """Ridge regression and no exploration: :func:`oful` with a radius of zero.
+    """Return the greedy rule, ridge regression without exploration: :func:`oful` with a radius of zero.
 
     Args:
       dim: d, the length of an arm.

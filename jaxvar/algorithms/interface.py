@@ -1,4 +1,4 @@
-"""What an algorithm receives and returns; and uniform play, the smallest example.
+"""The interface of algorithms: their methods, what these receive and return; and uniform play, the smallest example.
 
 A bandit algorithm is any object with three pure methods, for one seed::
 
@@ -39,7 +39,7 @@ from jaxvar.parameters import number, pytree, static
 
 
 class Side(NamedTuple):
-    """What the environment reveals beyond the reward."""
+    """Information that the environment reveals beyond the reward."""
 
     noise_var: jax.Array  # the round's noise variance: [num_arms] in select; [], of the pulled arm, in update
 
@@ -54,7 +54,7 @@ class Choice(NamedTuple):
 
 
 class Confidence(NamedTuple):
-    """What is needed to say whether ``|theta_hat - theta*|_Sigma <= beta`` in each layer.
+    """Quantities that tell whether ``|theta_hat - theta*|_Sigma <= beta`` in each layer.
 
     With ``F = sum w^2 (y - <theta, x>)^2 + ridge |theta|^2``, the loss that ``theta_hat`` minimises,
     ``|theta_hat - theta*|_Sigma^2 = F(theta*) - F(theta_hat)``: so a sum over the noise and the least loss suffice.
@@ -67,7 +67,7 @@ class Confidence(NamedTuple):
 
 @pytree
 class Model:
-    """What a learner knows of a linear mixture MDP: everything but the mixture's weights ``theta*``."""
+    """A linear mixture MDP as a learner knows it: everything but the mixture's weights ``theta*``."""
 
     phi: jax.Array  # [S, A, S, d]   the probability of the next state (third axis) is <phi, theta*>
     reward: jax.Array  # [S, A]

@@ -43,7 +43,7 @@ class LayeredState(NamedTuple):
 
 @pytree
 class LayeredAlgorithm(FixedArms):
-    """All of a layered algorithm but its choice of an arm; the ridge is 1, as in Algorithm 1."""
+    """Base of the layered algorithms: all of them but the choice of an arm; the ridge is 1, as in Algorithm 1."""
 
     num_rounds: Number = number(
         at_least=1, kw_only=False, doc="K, in alpha and the logarithms; the run itself may be shorter."

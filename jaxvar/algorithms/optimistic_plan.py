@@ -29,7 +29,7 @@ Arrays = tuple[jax.Array, ...]
 
 
 class Plan(NamedTuple):
-    """What an optimistic algorithm will do in an episode, and why."""
+    """The policy of an episode, and the optimistic values behind it."""
 
     q: jax.Array  # [H, S, A]
     value: jax.Array  # [H + 1, S]   the last is zero

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class End(NamedTuple):
-    """Where a round ends: what is known in that layer."""
+    """The layer in which a round ends, and the arms as seen from it."""
 
     active: jax.Array  # [N]   bool, the arms that survived all layers before
     width2: jax.Array  # [N]   squared widths
@@ -274,14 +274,14 @@ class FixedSave:
         return ridge.Layers(*(v[0] for v in one))
 
     def _scale(self, number: jax.Array) -> jax.Array:
-        """``4^-l``."""
+        """Return ``4^-l``, []."""
         return jnp.exp2((-2 * number).astype(self.save.dtype))
 
     def _initial_beta(self, number: jax.Array) -> jax.Array:
         return self.save.constants.initial_coef * jnp.exp2((-number).astype(self.save.dtype))
 
     def _next_layer(self, number: jax.Array, active: jax.Array, norm2: jax.Array) -> jax.Array:
-        """The lowest layer after ``number`` in which a round can end; ``capacity + 1`` where it is not stored.
+        """Return the lowest layer after ``number`` in which a round can end; ``capacity + 1`` where it is not stored.
 
         It is empty: its widths are ``2^l |a|``, and passing an empty layer drops no arm.
         """

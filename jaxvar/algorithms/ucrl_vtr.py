@@ -165,7 +165,7 @@ class UcrlVtrPlus(ValueTargeted):
 
     @property
     def capacity(self) -> int:
-        """How many pairs of regressions there are: one for each stage, or one for all."""
+        """Number of pairs of regressions: one for each stage, or one for all."""
         return self.horizon if self.per_step else 1
 
     def init(self, model: Model) -> MomentState:

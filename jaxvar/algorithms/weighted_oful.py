@@ -88,7 +88,7 @@ weighted_oful = factory(WeightedOful)
 
 
 @pytree
-class WeightedOfulPlus(WeightedOful):
+class WeightedOfulPlus(KnownVarianceEllipsoid):
     r"""Weighted OFUL+: pull :math:`\arg\max_a \langle a, \hat\theta_k\rangle + \hat\beta_k\|a\|_{\Sigma_k^{-1}}`.
 
     An observation has the weight :math:`1/\bar\sigma_k`,
