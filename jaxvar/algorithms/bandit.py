@@ -55,7 +55,12 @@ class Bandit:
 class BoundedBandit(Bandit):
     """Base of the bandit algorithms that are told a bound on theta* and whose radius can be scaled."""
 
-    theta_bound: Number = number(above=0, squared=True, default=1.0, doc="B, a bound on the norm of theta*.")
+    theta_bound: Number = number(
+        above=0,
+        squared=True,
+        default=1.0,
+        doc="B, a bound on the norm of theta*, and the unit in which ties are judged.",
+    )
     beta_scale: Number = number(
         at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius; 1 is the theorem."
     )

@@ -118,7 +118,6 @@ class Ellipsoid(Optimist):
         raise NotImplementedError
 
     def beta(self, state: EllipsoidState) -> jax.Array:
-        """Return ``beta`` for the next round, []."""
         return self.radius_of(state) if self.fixed_radius is None else jnp.asarray(self.fixed_radius)
 
     @property

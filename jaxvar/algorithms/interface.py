@@ -104,15 +104,12 @@ class Algorithm(Protocol):
 
     def init(self) -> Any:
         """Return the state before the first round."""
-        ...
 
     def select(self, state: Any, arms: jax.Array, key: jax.Array, side: Side) -> Any:
         """Choose one of ``arms [num_arms, dim]``."""
-        ...
 
     def update(self, state: Any, choice: Any, x: jax.Array, reward: jax.Array, side: Side) -> Any:
         """Learn from the reward of ``x [dim]``."""
-        ...
 
 
 class EpisodicAlgorithm(Protocol):
@@ -120,15 +117,12 @@ class EpisodicAlgorithm(Protocol):
 
     def init(self, model: Model) -> Any:
         """Return the state before the first episode."""
-        ...
 
     def plan(self, state: Any, model: Model) -> Any:
         """Plan the coming episode."""
-        ...
 
     def update(self, state: Any, model: Model, plan: Any, step: Step) -> Any:
         """Learn from a step."""
-        ...
 
 
 def by_rule(rule: Callable[[Any], Number], doc: str, *, squared: bool = False) -> Any:

@@ -267,7 +267,6 @@ class HfUcrlVtrPlus(HighOrder, ValueTargeted):
         return self.learn(state, model, plan, step, self.alpha, self.gamma)
 
     def radius(self, steps: jax.Array) -> jax.Array:
-        """Return ``beta`` of the coming episode, or of the one that ``steps []`` is in, []."""
         n = ((steps // self.horizon + 1) * self.horizon).astype(self.dtype)  # k H
         log_det = jnp.log1p(n / (self.alpha**2 * self.dim * self.lam))
         layers = 1 + jnp.maximum(jnp.log(self.gamma**2 / self.alpha), 0)

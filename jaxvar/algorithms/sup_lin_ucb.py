@@ -29,8 +29,6 @@ CLAIM = Claim(
     assumption="finite decision sets, chosen in advance",
 )
 
-MAX_LEVELS = 200
-
 
 class SupLinUcbState(NamedTuple):
     """State of SupLinUCB for one seed."""
@@ -78,7 +76,7 @@ class SupLinUcb(BoundedBandit, Eliminating):
         doc=f"{EXPLORE_DOC} The last looks at the level's own estimate, which the proof does not allow.",
     )
     capacity: int = count(
-        high=MAX_LEVELS,
+        high=ridge.MAX_LAYERS,
         default=None,
         rule=lambda self: self.choose_capacity(),
         doc="levels to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate`` reruns with more. No run "
@@ -156,7 +154,7 @@ class SupLinUcb(BoundedBandit, Eliminating):
 
     def grow(self) -> Self:
         """Return the same algorithm with more levels stored."""
-        return parameters.replace(self, capacity=min(self.capacity + 4, MAX_LEVELS))
+        return parameters.replace(self, capacity=min(self.capacity + 4, ridge.MAX_LAYERS))
 
     def choose_capacity(self) -> int:
         """Return how many levels to store: those that ``num_rounds`` rounds can fill, and one more.

@@ -124,6 +124,8 @@ class LinTs(Sampler):
     - ``bayes``: :math:`\beta = c R`, the posterior under normal noise and the prior
       :math:`N(0, R^2 I/\lambda)` where c = 1.
 
+    Noise in [-R, R] is R-sub-Gaussian, and c = 1 is the analysis.
+
     References:
       Agrawal, Goyal (2013), Thompson sampling for contextual bandits with linear payoffs. Abeille, Lazaric (2017),
       Linear Thompson sampling revisited.
@@ -133,18 +135,8 @@ class LinTs(Sampler):
         at_least=1, default=None, kw_only=False, doc="K; needed by ``abeille_lazaric`` only."
     )
     scale: str = choice(*SCALES, default="abeille_lazaric", doc="which of the three.")
-    noise_bound: Number = number(above=0, squared=True, default=1.0, doc="R; noise in [-R, R] is R-sub-Gaussian.")
     delta: Number = number(above=0, below=1, default=0.01, doc="failure probability; not used by ``bayes``.")
     lam: Number = number(above=0, default=1.0, doc="the ridge.")
-    theta_bound: Number = number(
-        above=0,
-        squared=True,
-        default=1.0,
-        doc="B, a bound on the norm of theta*: the unit in which ties are judged, and in ``abeille_lazaric``.",
-    )
-    beta_scale: Number = number(
-        at_least=0, default=1.0, doc="c, a multiplier of the stochastic part; 1 is the analysis."
-    )
 
     def check(self) -> None:
         """Refuse a scale without the number it needs."""
@@ -161,7 +153,6 @@ class LinTs(Sampler):
         return jnp.ones((), self.dtype)
 
     def spread(self, state: SamplerState) -> jax.Array:
-        """Return ``beta``, by which a standard normal vector is multiplied, []."""
         c, bound = self.beta_scale, self.noise_bound
         if self.scale == "abeille_lazaric" and self.num_rounds is not None:
             growth = 2 * jnp.log(4 * self.num_rounds / self.delta) + state.posterior.regression.log_det

@@ -18,7 +18,6 @@ from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, ellipsoid_
 from jaxvar.claims import Claim
 from jaxvar.lowering import norm
 from jaxvar.parameters import count, factory, number, part, pytree
-from jaxvar.ridge import MAX_LAYERS, choose_capacity, layer_count, layer_failure, radius
 
 CLAIM = Claim(
     "UCRL-AVE",
@@ -82,9 +81,9 @@ class UcrlAve(ConfidentPlanner):
         "name printed for episodes (:func:`jaxvar.constants.for_episodes`).",
     )
     capacity: int = count(
-        high=MAX_LAYERS,
+        high=ridge.MAX_LAYERS,
         default=None,
-        rule=lambda self: choose_capacity(self.dim, self.num_episodes * self.horizon, self.alpha),
+        rule=lambda self: ridge.choose_capacity(self.dim, self.num_episodes * self.horizon, self.alpha),
         doc="layers to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate`` reruns with more. A "
         "feature of norm n starts in layer ``log2(sqrt(lam) / n) / 2`` or deeper, however few the episodes.",
     )
@@ -92,7 +91,7 @@ class UcrlAve(ConfidentPlanner):
     @property
     def num_layers(self) -> jax.Array:
         """``L = ceil(log2(1 / alpha))``, at least 1: the L inside the logarithms."""
-        return layer_count(jnp.asarray(self.alpha))
+        return ridge.layer_count(jnp.asarray(self.alpha))
 
     def init(self, model: Model) -> UcrlAveState:
         """Return empty layers (line 2)."""
@@ -140,7 +139,7 @@ class UcrlAve(ConfidentPlanner):
             steps=state.steps + 1,
             layer=layer,
             weight=weight,
-            status=state.status | lost.astype(jnp.int32) | layer_failure(learned, 0),
+            status=state.status | lost.astype(jnp.int32) | ridge.layer_failure(learned, 0),
         )
 
     def logs(self, steps: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -153,7 +152,7 @@ class UcrlAve(ConfidentPlanner):
         """Return the radius of every stored layer in the coming episode (line 5), [capacity]."""
         layers, q = state.layers, ridge.scales(self.capacity, self.dtype)
         sums = (ridge.empirical_variance(layers, self.lam), layers.weight_sum, layers.count.astype(self.dtype))
-        return radius(q, *sums, self.constants, 1, *self.logs(state.steps))
+        return ridge.radius(q, *sums, self.constants, 1, *self.logs(state.steps))
 
     def empty_slope(self, state: UcrlAveState) -> jax.Array:
         """Return what the least upper bound of all layers that are not stored is for a feature of norm 1, [].
@@ -166,7 +165,7 @@ class UcrlAve(ConfidentPlanner):
         before_switch = jnp.ceil(jnp.log2(self.constants.switch * jnp.sqrt(logs[1]))) - 1
 
         def slope(number: jax.Array) -> jax.Array:
-            beta = radius(jnp.exp2(-2 * number), 0, 0, 0, self.constants, 1, *logs)
+            beta = ridge.radius(jnp.exp2(-2 * number), 0, 0, 0, self.constants, 1, *logs)
             return beta * jnp.exp2(number) / jnp.sqrt(self.lam)
 
         last = jnp.minimum(jnp.maximum(before_switch, self.capacity + 1), num_layers)
@@ -179,7 +178,7 @@ class UcrlAve(ConfidentPlanner):
 
     def grow(self) -> UcrlAve:
         """Return the same algorithm with more layers stored."""
-        return parameters.replace(self, capacity=min(self.capacity + 4, MAX_LAYERS))
+        return parameters.replace(self, capacity=min(self.capacity + 4, ridge.MAX_LAYERS))
 
 
 ucrl_ave = factory(UcrlAve)
