@@ -20,31 +20,19 @@ from jaxvar import (
 )
 from jaxvar import records as record
 from jaxvar.algorithms import catalogue as _catalogue
-from jaxvar.algorithms.ave_ucb import ave_ucb
-from jaxvar.algorithms.confidence_ball import confidence_ball
-from jaxvar.algorithms.cw_oful import cw_oful
-from jaxvar.algorithms.fgts_va import fgts_va
-from jaxvar.algorithms.hf_ucrl_vtr_plus import hf_ucrl_vtr_plus
-from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step
-from jaxvar.algorithms.lin_ts import lin_ts
-from jaxvar.algorithms.lin_vdts import lin_vdts
-from jaxvar.algorithms.lofav import lofav
-from jaxvar.algorithms.losan import losan
-from jaxvar.algorithms.oful import greedy, oful
-from jaxvar.algorithms.save import save
+from jaxvar.algorithms.ellipsoid import confidence_ball, cw_oful, greedy, oful
+from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step, uniform
+from jaxvar.algorithms.layered import ave_ucb
+from jaxvar.algorithms.moments import hf_ucrl_vtr_plus, ucrl_wvtr
+from jaxvar.algorithms.noise_adaptive import lofav, losan
+from jaxvar.algorithms.save import lin_vdts, save
 from jaxvar.algorithms.sup_lin_ucb import sup_lin_ucb
+from jaxvar.algorithms.thompson import fgts_va, lin_ts
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
-from jaxvar.algorithms.ucrl_vtr import ucrl_vtr
-from jaxvar.algorithms.ucrl_vtr_plus import ucrl_vtr_plus
-from jaxvar.algorithms.ucrl_wvtr import ucrl_wvtr
-from jaxvar.algorithms.uniform import uniform
-from jaxvar.algorithms.var_lin import var_lin
-from jaxvar.algorithms.var_lin2 import var_lin2
-from jaxvar.algorithms.voful import voful
-from jaxvar.algorithms.voful2 import voful2
-from jaxvar.algorithms.weighted_lin_ts import weighted_lin_ts
-from jaxvar.algorithms.weighted_oful import weighted_oful
-from jaxvar.algorithms.weighted_oful_plus import weighted_oful_plus
+from jaxvar.algorithms.ucrl_vtr import ucrl_vtr, ucrl_vtr_plus
+from jaxvar.algorithms.var_lin import var_lin, var_lin2
+from jaxvar.algorithms.voful import voful, voful2
+from jaxvar.algorithms.weighted_oful import weighted_lin_ts, weighted_oful, weighted_oful_plus
 from jaxvar.cpu import tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.classic_mdp import deep_tree, riverswim

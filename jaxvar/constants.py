@@ -24,13 +24,14 @@ import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+import jax
 import numpy as np
 
 from jaxvar import parameters
 from jaxvar.parameters import leaf, pytree, static
 
+Number = jax.Array | float  # a leaf, which may be traced
 SETTINGS = ("bandit", "episodes")
 PRESETS = Path(__file__).with_name("calibration") / "presets"  # what ``jaxvar calibrate`` wrote, one file per setting
 
@@ -39,28 +40,28 @@ PRESETS = Path(__file__).with_name("calibration") / "presets"  # what ``jaxvar c
 class RadiusConstants:
     """One value for every constant of the radius; each is a leaf and can be swept."""
 
-    beta_scale: Any
-    sqrt_coef: Any
-    emp_coef: Any
-    log_coef: Any
-    floor_coef: Any
-    cross_coef: Any
-    range_coef: Any
-    bias_coef: Any
-    initial_coef: Any
-    switch: Any
-    log_shift: Any
-    fallback_count: Any
-    fallback_weight: Any
-    fallback_log: Any
-    fallback_floor: Any
-    fallback_cross: Any
+    beta_scale: Number
+    sqrt_coef: Number
+    emp_coef: Number
+    log_coef: Number
+    floor_coef: Number
+    cross_coef: Number
+    range_coef: Number
+    bias_coef: Number
+    initial_coef: Number
+    switch: Number
+    log_shift: Number
+    fallback_count: Number
+    fallback_weight: Number
+    fallback_log: Number
+    fallback_floor: Number
+    fallback_cross: Number
     label: str = static(default="custom")
     setting: str = static(default="any")  # "bandit", "episodes", or "any" where the numbers are meant for both
 
 
-def custom(label: str = "custom", **values: Any) -> RadiusConstants:
-    """Constants of one's own: every field of :class:`RadiusConstants`, each finite and not negative."""
+def custom(label: str = "custom", **values: Number) -> RadiusConstants:
+    """Return constants of one's own: every field of :class:`RadiusConstants`, each finite and not negative."""
     names = number_names()
     missing, unknown = set(names) - set(values), set(values) - set(names)
     if missing or unknown:
@@ -69,37 +70,57 @@ def custom(label: str = "custom", **values: Any) -> RadiusConstants:
 
 
 def number_names() -> list[str]:
-    """The names of the constants: the fields that are numbers."""
+    """Return the names of the constants: the fields that are numbers."""
     return [name for name in RadiusConstants.__dataclass_fields__ if name not in ("label", "setting")]
 
 
-def paper(beta_scale: Any = 1.0, *, setting: str = "bandit") -> RadiusConstants:
-    """The constants as printed.
+def paper(beta_scale: Number = 1.0, *, setting: str = "bandit") -> RadiusConstants:
+    """Return the constants as printed.
 
     For a bandit (label ``eq:def:beta``): 16, 8, 6, 2^(-2l+4), 6, 2 and the switch at 64. For episodes
     (``eq:def:beta:mdp``): 16, 64, 8, 2^(-2l+5), 6, 1 and the switch at 64; 64 since the printed 8 stands both in the
     variance estimate and before it.
     """
     if parameters.check_choice("setting", setting, SETTINGS) == "episodes":
-        return _printed("paper", setting, beta_scale, emp=64.0, log=8.0, floor=32.0, cross=0.0, bias=1.0, shift=0.0)
-    return _printed("paper", setting, beta_scale, emp=8.0, log=6.0, floor=16.0, cross=0.0, bias=2.0, shift=1.0)
+        return _printed("paper", setting, beta_scale, emp=64.0, log=8.0, floor=32.0, cross=0.0)
+    return _printed("paper", setting, beta_scale, emp=8.0, log=6.0, floor=16.0, cross=0.0)
 
 
-def paper_fixed(beta_scale: Any = 1.0, *, setting: str = "bandit") -> RadiusConstants:
-    """:func:`paper` with the additive terms that the lemma on the variance estimate really needs.
+def paper_fixed(beta_scale: Number = 1.0, *, setting: str = "bandit") -> RadiusConstants:
+    """Return :func:`paper` with the additive terms that the lemma on the variance estimate really needs.
 
     For a bandit its proof gives ``8 Emp + 9.62 R^2 log + 2^(-2l+7)``; the printed 6 and 2^(-2l+4) drop a factor 4. For
     episodes the 8 before the empirical variance counts once, and the additive part is
     ``16 (6 2^-l log + 2^-l)^2 + (28/3) log``.
     """
     if parameters.check_choice("setting", setting, SETTINGS) == "episodes":
-        shared: dict[str, Any] = {"emp": 8.0, "log": 28.0 / 3.0, "floor": 0.0, "cross": 16.0, "bias": 1.0}
-        return _printed("paper_fixed", setting, beta_scale, **shared, shift=0.0)
-    return _printed("paper_fixed", setting, beta_scale, emp=8.0, log=9.62, floor=128.0, cross=0.0, bias=2.0, shift=1.0)
+        return _printed("paper_fixed", setting, beta_scale, emp=8.0, log=28.0 / 3.0, floor=0.0, cross=16.0)
+    return _printed("paper_fixed", setting, beta_scale, emp=8.0, log=9.62, floor=128.0, cross=0.0)
 
 
-def tight(beta_scale: Any = 1.0) -> RadiusConstants:
-    """The smallest constants the same proof allows: 3.15 and 1.73 for 16 and 6, and R^2 W for R^2 n.
+def _printed(
+    label: str, setting: str, beta_scale: Number, *, emp: float, log: float, floor: float, cross: float
+) -> RadiusConstants:
+    """Return a preset of the printed form, in which both branches of V have the same additive terms."""
+    varied = {"log": log, "floor": floor, "cross": cross}
+    shared = {"sqrt_coef": 16.0, "range_coef": 6.0, "initial_coef": 2.0, "switch": 64.0}
+    by_setting = {"bias_coef": 2.0, "log_shift": 1.0} if setting == "bandit" else {"bias_coef": 1.0, "log_shift": 0.0}
+    numbers = custom(
+        label,
+        beta_scale=beta_scale,
+        emp_coef=emp,
+        fallback_count=8.0,
+        fallback_weight=0.0,
+        **{f"{name}_coef": value for name, value in varied.items()},
+        **{f"fallback_{name}": value for name, value in varied.items()},
+        **shared,
+        **by_setting,
+    )
+    return dataclasses.replace(numbers, setting=setting)
+
+
+def tight(beta_scale: Number = 1.0) -> RadiusConstants:
+    """Return the smallest constants the same proof allows: 3.15 and 1.73 for 16 and 6, and R^2 W for R^2 n.
 
     Provable up to the peeling over the random variance sum, which changes the logarithms by a log-log term.
     """
@@ -124,15 +145,18 @@ def tight(beta_scale: Any = 1.0) -> RadiusConstants:
     )
 
 
-def practical(beta_scale: Any = None, *, setting: str = "bandit") -> RadiusConstants:
-    """The empirical variance in every layer and a multiplier that was measured: not proved, meant for feasible K.
+def practical(beta_scale: Number | None = None, *, setting: str = "bandit") -> RadiusConstants:
+    """Return constants with a measured multiplier: not proved, meant for feasible K.
 
-    If ``beta_scale`` is not given it is the smallest one at which the confidence event was seen to hold with
-    probability 0.99 over a bank of instances, judged by the lower end of an interval: 0.1025 for bandits of up to
-    20,000 rounds, 0.0464 for up to 1,000 episodes. The files in ``jaxvar/calibration/presets`` have the bank, the
-    counts and the command (``jaxvar calibrate``) that repeats them; calibrate again for much longer runs.
+    Every layer uses the empirical variance. If ``beta_scale`` is not given it is the smallest one at which the
+    confidence event was seen to hold with probability 0.99 over a bank of instances, judged by the lower end of an
+    interval: 0.1025 for bandits of up to 20,000 rounds, 0.0464 for up to 1,000 episodes. The files in
+    ``jaxvar/calibration/presets`` have the bank, the counts and the command (``jaxvar calibrate``) that repeats them;
+    calibrate again for much longer runs.
     """
-    numbers = dict(calibrated_numbers(PRESETS / f"{parameters.check_choice('setting', setting, SETTINGS)}.json"))
+    numbers: dict[str, Number] = dict(
+        calibrated_numbers(PRESETS / f"{parameters.check_choice('setting', setting, SETTINGS)}.json")
+    )
     if beta_scale is not None:
         numbers["beta_scale"] = beta_scale
     return dataclasses.replace(custom("practical", **numbers), setting=setting if beta_scale is None else "any")
@@ -140,7 +164,7 @@ def practical(beta_scale: Any = None, *, setting: str = "bandit") -> RadiusConst
 
 @functools.cache
 def calibrated_numbers(path: Path) -> Mapping[str, float]:
-    """The constants in a file of ``jaxvar calibrate``, which must rest on enough seeds for a claim."""
+    """Return the constants in a file of ``jaxvar calibrate``, which must rest on enough seeds for a claim."""
     found = json.loads(path.read_text())
     if found["claim"] is not True:
         raise ValueError(f"{path} must hold a claim, got one that rests on too few seeds")
@@ -148,36 +172,33 @@ def calibrated_numbers(path: Path) -> Mapping[str, float]:
     return numbers
 
 
-def for_bandits(name: str, value: Any) -> RadiusConstants:
+def for_bandits(name: str, value: object) -> RadiusConstants:
     """Return ``value``, constants of a bandit's radius; the paper's where it is None."""
-    if value is None:
-        return paper()
-    if not isinstance(value, RadiusConstants):
+    checked = paper() if value is None else value
+    if not isinstance(checked, RadiusConstants):
         raise ValueError(f"{name} must come from jaxvar.constants, got {value!r}")
-    if value.setting == "episodes":
-        raise ValueError(f"{name} must be a bandit's, got {value.label!r} with setting 'episodes'")
-    return value
+    if checked.setting == "episodes":
+        raise ValueError(f"{name} must be a bandit's, got {checked.label!r} with setting 'episodes'")
+    return checked
 
 
-def episodic(name: str, value: Any) -> RadiusConstants:
+def episodic(name: str, value: object) -> RadiusConstants:
     """Return ``value``, constants of UCRL-AVE's radius by :func:`for_episodes`; the paper's where it is None."""
-    if value is None:
-        return paper(setting="episodes")
-    if not isinstance(value, RadiusConstants):
+    checked = paper(setting="episodes") if value is None else value
+    if not isinstance(checked, RadiusConstants):
         raise ValueError(f"{name} must come from jaxvar.constants, got {value!r}")
-    return for_episodes(value)
+    return for_episodes(checked)
 
 
 def for_episodes(constants: RadiusConstants) -> RadiusConstants:
-    """``constants`` as UCRL-AVE uses them: a bandit's preset becomes the one of the same name for episodes.
+    """Return ``constants`` as UCRL-AVE uses them: a bandit's preset becomes the one of the same name for episodes.
 
     Raises:
       ValueError: for a bandit's preset with changed numbers, since it is not clear what they should become.
     """
     if constants.setting != "bandit":
         return constants
-    presets = {"paper": paper, "paper_fixed": paper_fixed, "practical": practical}
-    preset = presets[constants.label]
+    preset = {"paper": paper, "paper_fixed": paper_fixed, "practical": practical}[constants.label]
     original = preset(setting="bandit")
     scales = ("beta_scale",) if constants.label in ("paper", "paper_fixed") else ()  # printed ones may be scaled
     for name in number_names():
@@ -188,37 +209,3 @@ def for_episodes(constants: RadiusConstants) -> RadiusConstants:
                 f"change it in jaxvar.constants.{constants.label}(setting='episodes') instead"
             )
     return dataclasses.replace(preset(setting="episodes"), **{name: getattr(constants, name) for name in scales})
-
-
-def _printed(
-    label: str,
-    setting: str,
-    beta_scale: Any,
-    *,
-    emp: float,
-    log: float,
-    floor: float,
-    cross: float,
-    bias: float,
-    shift: float,
-) -> RadiusConstants:
-    numbers = custom(
-        label,
-        beta_scale=beta_scale,
-        sqrt_coef=16.0,
-        emp_coef=emp,
-        log_coef=log,
-        floor_coef=floor,
-        cross_coef=cross,
-        range_coef=6.0,
-        bias_coef=bias,
-        initial_coef=2.0,
-        switch=64.0,
-        log_shift=shift,
-        fallback_count=8.0,
-        fallback_weight=0.0,
-        fallback_log=log,
-        fallback_floor=floor,
-        fallback_cross=cross,
-    )
-    return dataclasses.replace(numbers, setting=setting)

@@ -25,13 +25,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import status
+from jaxvar.constants import Number
 from jaxvar.lowering import combine, outer
 
 _SLACK = 1e-9  # of comparisons that a parameter on an edge decides; it lets more pass, never less
@@ -41,8 +42,8 @@ _FINEST = 4096  # no box has cells of fewer rounding errors than this
 class Clipping(NamedTuple):
     """The directions and scales of all constraints: constants of the program."""
 
-    directions: np.ndarray[Any, Any]  # [M, d]   unit vectors of a half sphere
-    scales: np.ndarray[Any, Any]  # [J]   1, 1/2, 1/4, ...
+    directions: np.ndarray  # [M, d]   unit vectors of a half sphere
+    scales: np.ndarray  # [J]   1, 1/2, 1/4, ...
 
     @property
     def num(self) -> int:
@@ -50,13 +51,13 @@ class Clipping(NamedTuple):
         return self.directions.shape[0] * self.scales.shape[0]
 
     @property
-    def scale(self) -> np.ndarray[Any, Any]:
+    def scale(self) -> np.ndarray:
         """The scale of each constraint, [J M]; directions vary fastest."""
         return np.repeat(self.scales, self.directions.shape[0])
 
 
 class Sums(NamedTuple):
-    """What T and V are made of, for each of C constraints."""
+    """Sums over all observations that give T and V, for each of C constraints."""
 
     ay: jax.Array  # [C]   sum a y
     ax: jax.Array  # [C, d]   sum a x
@@ -95,7 +96,7 @@ def weights(x: jax.Array, clip: Clipping) -> jax.Array:
     return jnp.clip(along[None], -limit, limit).reshape(clip.num)
 
 
-def init_sums(num: int, dim: int, dtype: Any) -> Sums:
+def init_sums(num: int, dim: int, dtype: np.dtype) -> Sums:
     """Return sums over no observation."""
     shapes = ((num,), (num, dim), (num,), (num, dim), (num, dim, dim))
     return Sums(*(jnp.zeros(shape, dtype) for shape in shapes))
@@ -155,24 +156,22 @@ def cell_norm(matrices: jax.Array, cell: jax.Array) -> jax.Array:
 # at all times at once, since both are supermartingales. A grid of lam stands for the best one.
 
 
-def exponents(largest: float, num: int) -> np.ndarray[Any, Any]:
+def exponents(largest: float, num: int) -> np.ndarray:
     """Return the grid ``largest 2^(-q/2)`` of lam, ``q = 0, ..., num - 1``."""
     return largest * 2.0 ** (-np.arange(num) / 2)
 
 
-def empirical_rate(lam: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def empirical_rate(lam: np.ndarray) -> np.ndarray:
     """Return ``psi(lam) = -log(1 - lam) - lam``."""
     return -np.log1p(-lam) - lam
 
 
-def freedman_rate(lam: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def freedman_rate(lam: np.ndarray) -> np.ndarray:
     """Return ``phi(lam) = e^lam - 1 - lam``."""
     return np.expm1(lam) - lam
 
 
-def exponential_limit(
-    square: jax.Array, log: jax.Array, lam: np.ndarray[Any, Any], rate: np.ndarray[Any, Any]
-) -> jax.Array:
+def exponential_limit(square: jax.Array, log: jax.Array, lam: np.ndarray, rate: np.ndarray) -> jax.Array:
     """Return ``min over lam of (rate(lam) square + log) / lam`` for ``square [...]``, whose terms are at most 1."""
     slope, level = (rate / lam).astype(square.dtype), (1 / lam).astype(square.dtype)
     least = slope[0] * square + level[0] * log
@@ -184,12 +183,12 @@ def exponential_limit(
 # The box of cells.
 
 
-def grid(dim: int, cells: int) -> np.ndarray[Any, Any]:
+def grid(dim: int, cells: int) -> np.ndarray:
     """Return the middles of the cells of ``[-1, 1]^d``, [N, d]."""
     return (2 * _places(dim, cells) + 1 - cells) / cells
 
 
-def init_net(dim: int, cells: int, bound: Any, dtype: Any) -> Net:
+def init_net(dim: int, cells: int, bound: Number, dtype: np.dtype) -> Net:
     """Return all cells of ``[-bound, bound]^d``."""
     half = jnp.broadcast_to(jnp.asarray(bound, dtype), (dim,))
     return Net(jnp.zeros(dim, dtype), half, jnp.ones(cells**dim, bool))
@@ -201,7 +200,7 @@ def points(net: Net, cells: int) -> jax.Array:
     return net.center[None] + net.half[None] * middles
 
 
-def meets_ball(points: jax.Array, cell: jax.Array, bound: jax.Array) -> jax.Array:
+def meets_ball(points: jax.Array, cell: jax.Array, bound: Number) -> jax.Array:
     """Return which cells hold a parameter of norm at most ``bound []``, bool [N]."""
     nearest = jnp.maximum(jnp.abs(points) - cell[None], 0)
     return jnp.sum(nearest * nearest, axis=1) <= (1 + _SLACK) * bound * bound
@@ -243,7 +242,7 @@ def zoom(net: Net, cells: int) -> Net:
 def refine(
     net: Net, cells: int, due: jax.Array, keep: Callable[[jax.Array, jax.Array], jax.Array]
 ) -> tuple[Net, jax.Array]:
-    """Where ``due []``, zoom if it is time, then keep the cells with ``keep(points [N, d], cell [d])``, if there are.
+    """Zoom and drop the cells without ``keep(points [N, d], cell [d])`` where it is ``due []`` and some cell is left.
 
     Returns:
       The net, and whether no cell was left, bool [].
@@ -300,7 +299,7 @@ def failure(empty: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
     return bits.astype(jnp.int32)
 
 
-def _places(dim: int, cells: int) -> np.ndarray[Any, Any]:
+def _places(dim: int, cells: int) -> np.ndarray:
     """Return the place of each cell along each axis, counted from 0, int32 [N, d]; the last axis varies fastest."""
     return np.stack(np.unravel_index(np.arange(cells**dim), (cells,) * dim), axis=1).astype(np.int32)
 

@@ -15,8 +15,7 @@ import pytest
 from scipy import stats
 
 import jaxvar as jv
-from jaxvar.algorithms.save import Save
-from jaxvar.algorithms.save_fixed import FixedSave
+from jaxvar.algorithms.save import FixedSave, Save
 from jaxvar.audit import (
     STREAMS,
     audit_layer,

@@ -11,7 +11,7 @@ from scipy import stats
 
 import jaxvar as jv
 from jaxvar import parameters, random
-from jaxvar.algorithms import fgts_va, posterior
+from jaxvar.algorithms import thompson
 from jaxvar.parameters import pytree
 from tests.reference.lofav_numpy import run_lofav
 
@@ -51,7 +51,7 @@ def test_losan_regret_equality() -> None:
     left += 0.5 * np.einsum("kd,kde,ke->k", gap, np.linalg.inv(out.state.regression.sigma_inv), gap)
     right = float(algorithm.lam) * theta @ theta / 2 + 0.5 * np.cumsum(squared * noise**2)
     np.testing.assert_allclose(left, right, rtol=1e-11)
-    np.testing.assert_allclose(out.state.error_sum, 0.5 * np.cumsum(squared * error**2 * squared * width2), rtol=1e-11)
+    np.testing.assert_allclose(out.state.tally, 0.5 * np.cumsum(squared * error**2 * squared * width2), rtol=1e-11)
     assert squared.min() < 0.9  # and not because every weight is 1
 
 
@@ -183,7 +183,7 @@ def played(algorithm: Any, dim: int, num_rounds: int = 40) -> Any:
     x, noise = unit_arms(14, num_rounds, dim), two_point(16, num_rounds, 0.4)
     given = (jnp.int32(0), jnp.int32(1), jnp.asarray(0.8), jnp.int32(0))
     choice = (
-        fgts_va.FgtsChoice(*given, jnp.asarray(False)) if isinstance(algorithm, fgts_va.FgtsVa) else jv.Choice(*given)
+        thompson.FgtsChoice(*given, jnp.asarray(False)) if isinstance(algorithm, thompson.FgtsVa) else jv.Choice(*given)
     )
 
     def step(state: Any, observed: Any) -> tuple[Any, None]:
@@ -244,18 +244,18 @@ def test_posterior_samples_have_the_right_mean_and_covariance() -> None:
     """Nine statistics of 50,000 draws, false-alarm rate 1e-6 together."""
     rng, num, dim = np.random.default_rng(18), 50_000, 3
     xs, ys = rng.normal(size=(12, dim)), rng.normal(size=12)
-    known = posterior.init(dim, 0.5, jnp.float64)
+    known = thompson.init(dim, 0.5, jnp.float64)
     for x, y in zip(xs, ys, strict=True):
-        known, _ = posterior.learn(known, jnp.asarray(x), jnp.asarray(y))
+        known, _ = thompson.learn(known, jnp.asarray(x), jnp.asarray(y))
     words = jax.vmap(random.key_words)(keys(num))
-    samples = np.asarray(jax.jit(jax.vmap(lambda w: posterior.draw(known, jnp.asarray(1.7), w)))(words))
+    samples = np.asarray(jax.jit(jax.vmap(lambda w: thompson.draw(known, jnp.asarray(1.7), w)))(words))
     inverse = np.linalg.inv(0.5 * np.eye(dim) + xs.T @ xs)
     assert_moments(samples, inverse @ xs.T @ ys, 1.7**2 * inverse)
 
 
 def tilted(known: Any, tilt: float, arms: np.ndarray, num: int, proposals: int) -> tuple[np.ndarray, np.ndarray]:
     words = jax.vmap(random.key_words)(keys(num))
-    draw = jax.vmap(lambda w: fgts_va.draw(known, jnp.asarray(tilt), jnp.asarray(arms), w, proposals))
+    draw = jax.vmap(lambda w: thompson.draw_feel_good(known, jnp.asarray(tilt), jnp.asarray(arms), w, proposals))
     theta, refused = jax.jit(draw)(words)
     return np.asarray(theta), np.asarray(refused)
 
@@ -264,9 +264,9 @@ def learned(num: int, dim: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """A posterior, and its V and estimate by explicit sums."""
     rng = np.random.default_rng(19)
     xs, ys = rng.normal(size=(num, dim)), rng.normal(size=num)
-    known = posterior.init(dim, 1.0, jnp.float64)
+    known = thompson.init(dim, 1.0, jnp.float64)
     for x, y in zip(xs, ys, strict=True):
-        known, _ = posterior.learn(known, jnp.asarray(x), jnp.asarray(y))
+        known, _ = thompson.learn(known, jnp.asarray(x), jnp.asarray(y))
     matrix = np.eye(dim) + xs.T @ xs
     return known, matrix, np.linalg.solve(matrix, xs.T @ ys)
 

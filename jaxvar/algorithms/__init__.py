@@ -1,1 +1,1 @@
-"""Algorithms for bandits and for episodes: one file each, reading like its specification."""
+"""Algorithms for bandits and for episodes: one file for each family, reading like its specification."""

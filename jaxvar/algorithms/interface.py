@@ -1,4 +1,4 @@
-"""What an algorithm receives and returns.
+"""The interface of algorithms: their methods, what these receive and return; and uniform play, the smallest example.
 
 A bandit algorithm is any object with three pure methods, for one seed::
 
@@ -26,19 +26,22 @@ that takes a third argument named ``key`` is given the episode's random key. Whe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
-from jaxvar.parameters import pytree, static
+from jaxvar import random, ties
+from jaxvar.constants import Number as Number  # of a leaf that is one number
+from jaxvar.parameters import number, pytree, static
 
 
 class Side(NamedTuple):
-    """What the environment reveals beyond the reward."""
+    """Information that the environment reveals beyond the reward."""
 
-    noise_var: (
-        jax.Array
-    )  # the round's noise variance: of each arm, [num_arms], in select; of the pulled arm, [], in update
+    noise_var: jax.Array  # the round's noise variance: [num_arms] in select; [], of the pulled arm, in update
 
 
 class Choice(NamedTuple):
@@ -51,7 +54,7 @@ class Choice(NamedTuple):
 
 
 class Confidence(NamedTuple):
-    """What is needed to say whether ``|theta_hat - theta*|_Sigma <= beta`` in each layer.
+    """Quantities that tell whether ``|theta_hat - theta*|_Sigma <= beta`` in each layer.
 
     With ``F = sum w^2 (y - <theta, x>)^2 + ridge |theta|^2``, the loss that ``theta_hat`` minimises,
     ``|theta_hat - theta*|_Sigma^2 = F(theta*) - F(theta_hat)``: so a sum over the noise and the least loss suffice.
@@ -64,25 +67,25 @@ class Confidence(NamedTuple):
 
 @pytree
 class Model:
-    """What a learner knows of a linear mixture MDP: everything but the mixture's weights ``theta*``."""
+    """A linear mixture MDP as a learner knows it: everything but the mixture's weights ``theta*``."""
 
-    phi: Any  # [S, A, S, d]   the probability of the next state (third axis) is <phi, theta*>
-    reward: Any  # [S, A]
+    phi: jax.Array  # [S, A, S, d]   the probability of the next state (third axis) is <phi, theta*>
+    reward: jax.Array  # [S, A]
     horizon: int = static()  # H, steps per episode
 
     @property
     def num_states(self) -> int:
-        """S."""
+        """Number of states, S."""
         return int(self.reward.shape[0])
 
     @property
     def num_actions(self) -> int:
-        """A."""
+        """Number of actions, A."""
         return int(self.reward.shape[1])
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Length of a feature, d."""
         return int(self.phi.shape[3])
 
 
@@ -100,29 +103,64 @@ class Algorithm(Protocol):
     """The three methods every bandit algorithm has."""
 
     def init(self) -> Any:
-        """The state before the first round."""
-        ...
+        """Return the state before the first round."""
 
     def select(self, state: Any, arms: jax.Array, key: jax.Array, side: Side) -> Any:
         """Choose one of ``arms [num_arms, dim]``."""
-        ...
 
     def update(self, state: Any, choice: Any, x: jax.Array, reward: jax.Array, side: Side) -> Any:
         """Learn from the reward of ``x [dim]``."""
-        ...
 
 
 class EpisodicAlgorithm(Protocol):
     """The three methods every episodic algorithm has."""
 
     def init(self, model: Model) -> Any:
-        """The state before the first episode."""
-        ...
+        """Return the state before the first episode."""
 
     def plan(self, state: Any, model: Model) -> Any:
-        """The policy of the coming episode."""
-        ...
+        """Plan the coming episode."""
 
     def update(self, state: Any, model: Model, plan: Any, step: Step) -> Any:
         """Learn from a step."""
-        ...
+
+
+def by_rule(rule: Callable[[Any], Number], doc: str, *, squared: bool = False) -> Any:
+    """Declare a positive number that follows a rule, such as a theorem's value, where it is not given."""
+    return number(above=0, squared=squared, default=None, rule=rule, doc=doc)
+
+
+class UniformPlan(NamedTuple):
+    """A policy drawn at random; there are no values behind it."""
+
+    policy: jax.Array  # [H, S]
+
+
+@pytree
+class UniformPlay:
+    """Uniform play, in rounds and in episodes: the yardstick for all others; built by :func:`uniform`."""
+
+    def init(self, model: Model | None = None) -> tuple[()]:
+        """Return nothing to remember."""
+        return ()
+
+    def select(self, state: tuple[()], arms: jax.Array, key: jax.Array, side: Side) -> Choice:
+        """Choose any of ``arms [num_arms, dim]``."""
+        action = ties.pick(jnp.ones(arms.shape[0], bool), random.key_words(key), "random")
+        zero = jnp.zeros_like(action)
+        return Choice(action, zero, zero.astype(arms.dtype), zero)
+
+    def plan(self, state: tuple[()], model: Model, key: jax.Array) -> UniformPlan:
+        """Choose any action in each state and stage."""
+        u = random.uniform(random.bits(random.key_words(key), (model.horizon, model.num_states)), jnp.float32)
+        scaled = u * np.float32(model.num_actions)
+        return UniformPlan(jnp.minimum(scaled.astype(jnp.int32), model.num_actions - 1))
+
+    def update(self, state: tuple[()], *observed: object) -> tuple[()]:
+        """Learn nothing."""
+        return state
+
+
+def uniform() -> UniformPlay:
+    """Draw an arm uniformly at random in each round; an action in each state and stage of each episode."""
+    return UniformPlay()

@@ -11,22 +11,25 @@ bound holds, since values are not negative. Stages are counted from 0.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxvar import planning, random
 from jaxvar import ties as tie_rules
-from jaxvar.algorithms.interface import Model, Step
+from jaxvar.algorithms.interface import Model, Number, Step, by_rule
 from jaxvar.lowering import combine, computed_once, largest, lowest, norm, take
 from jaxvar.parameters import count, number, pytree
 
+Arrays = tuple[jax.Array, ...]
+
 
 class Plan(NamedTuple):
-    """What an optimistic algorithm will do in an episode, and why."""
+    """The policy of an episode, and the optimistic values behind it."""
 
     q: jax.Array  # [H, S, A]
     value: jax.Array  # [H + 1, S]   the last is zero
@@ -40,10 +43,10 @@ class Planner:
 
     dim: int = count(kw_only=False, doc="d, the length of a feature.")
     ties: str = tie_rules.rule("action")
-    tie_tolerance: Any = tie_rules.tolerance()
+    tie_tolerance: Number = tie_rules.tolerance()
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[np.floating]:
         """The float type of the run."""
         raise NotImplementedError
 
@@ -52,15 +55,14 @@ class Planner:
         model: Model,
         bound: Callable[..., jax.Array],
         key: jax.Array | None,
-        value_bound: Any = 1.0,
-        stages: Any = None,
+        value_bound: Number = 1.0,
+        stages: Arrays | None = None,
     ) -> Plan:
         """Plan an episode.
 
         Args:
           model: phi and rewards.
-          bound: features ``[N, d]`` -> upper bounds ``[N]``; where there are ``stages``, their entries of the stage are
-            its second argument.
+          bound: features ``[N, d]`` -> upper bounds ``[N]``; further arguments are the entries of ``stages``, if given.
           key: the episode's; without it ties go to the lowest action.
           value_bound: no value is larger, [].
           stages: arrays ``[H, ...]`` of which each stage's bound is made, where stages do not share one.
@@ -73,9 +75,9 @@ class Planner:
             draws = random.uniform(words, jnp.float32)
 
         # The feature, not the value, is what a stage hands on: it is then computed once, not anew for each of its uses.
-        def back(feature: jax.Array, given: tuple[jax.Array | None, Any]) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+        def back(feature: jax.Array, given: tuple[jax.Array | None, Arrays | None]) -> tuple[jax.Array, Arrays]:
             u, here = given
-            upper = bound(feature) if stages is None else bound(feature, here)
+            upper = bound(feature, *(here or ()))
             q = jnp.clip(model.reward + upper.reshape(num_states, num_actions), 0, value_bound)
             by_action = jnp.moveaxis(q, 1, 0)
             best = tie_rules.best(by_action, jnp.ones(by_action.shape, bool), self.tie_tolerance, value_bound)
@@ -93,24 +95,24 @@ class Planner:
 class ConfidentPlanner(Planner):
     """Base of the planners whose confidence set is proved to hold theta*."""
 
-    norm_bound: Any = number(above=0, squared=True, default=1.0, doc=r"B, with \|theta*\| <= B.")
-    delta: Any = number(above=0, below=1, default=0.01, doc="failure probability.")
+    norm_bound: Number = number(above=0, squared=True, default=1.0, doc=r"B, with \|theta*\| <= B.")
+    delta: Number = number(above=0, below=1, default=0.01, doc="failure probability.")
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[np.floating]:
         """The float type of the run."""
-        return jnp.result_type(self.delta)
+        return np.dtype(jnp.result_type(self.delta))
 
 
 @pytree
 class ValueTargeted(ConfidentPlanner):
     """Base of the planners with one ellipsoid, whose values may have any scale."""
 
-    lam: Any = number(
-        above=0, default=None, rule=lambda self: 1 / self.norm_bound**2, doc="the ridge; ``1 / B^2`` if not given."
+    lam: Number = by_rule(lambda self: 1 / self.norm_bound**2, "the ridge; ``1 / B^2`` if not given.")
+    value_bound: Number = number(
+        above=0, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1."
     )
-    value_bound: Any = number(above=0, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1.")
-    beta_scale: Any = number(
+    beta_scale: Number = number(
         at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius; 1 is the theorem."
     )
 
@@ -123,7 +125,7 @@ def ellipsoid_bound(feature: jax.Array, theta_hat: jax.Array, shape: jax.Array) 
     return combine(jnp.moveaxis(feature, 1, 0), theta_hat[:, None]) + norm(feature, shape)
 
 
-def known_model(model: Any, dim: int, horizon: int) -> Model:
+def known_model(model: Model, dim: int, horizon: int) -> Model:
     """Return what an algorithm made for ``dim`` and ``horizon`` uses of ``model``, which must fit it."""
     chex.assert_shape(model.phi, (None, None, None, dim))
     if getattr(model, "horizon", horizon) != horizon:

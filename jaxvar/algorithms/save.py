@@ -1,4 +1,4 @@
-"""SAVE: SupLin + Adaptive Variance-aware Exploration (Algorithm 1 of Zhao et al. 2023), and what its kin share with it.
+"""SAVE: SupLin + Adaptive Variance-aware Exploration (Algorithm 1 of Zhao et al. 2023), and its Thompson sampler.
 
 Line numbers are the paper's own labels (``alg1:line:12`` is the elimination). Layers are numbered 1..L; arrays over
 layers are 0-based.
@@ -6,146 +6,33 @@ layers are 0-based.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, TypeVar
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxvar import cholesky, random, ridge, status
 from jaxvar import constants as presets
-from jaxvar import parameters, random, ridge, status
-from jaxvar import ties as tie_rules
+from jaxvar.algorithms.bandit import Eliminating
 from jaxvar.algorithms.interface import Choice, Confidence, Side
+from jaxvar.algorithms.layered import LayeredAlgorithm, LayeredState
+from jaxvar.algorithms.thompson import NORMALS
 from jaxvar.claims import Claim
-from jaxvar.lowering import is_layer, take
-from jaxvar.parameters import choice, count, factory, number, part, pytree
+from jaxvar.lowering import inner, is_layer, take
+from jaxvar.parameters import factory, part, pytree
 
-CLAIM = Claim(
-    name="SAVE",
-    factory="save",
-    reference="Zhao, He, Zhou, Zhang, Gu 2023",
-    setting="bandit",
-    regret="d sqrt(sum sigma^2) + d",
-    deterministic="d",
-    variance="estimated",
-    efficient=True,
-    constants="read",
-    table=1,
-    row=7,
-)
+CLAIMS = {
+    "save": Claim("SAVE", "Zhao, He, Zhou, Zhang, Gu 2023", "d sqrt(sum sigma^2) + d", constants="read", row=7),
+    "lin_vdts": Claim("LinVDTS-R", "Xu, Min, Wang 2023", "d^1.5 sqrt(sum sigma^2) + d^1.5", constants="reconstructed"),
+}
 
-EXPLORE = ("widest", "first", "random", "optimistic")
-
-
-class LayeredState(NamedTuple):
-    """State of a layered algorithm for one seed."""
-
-    layers: ridge.Layers
-    beta_hat: jax.Array  # [capacity]
-    round: jax.Array  # []   int32, rounds played
-    status: jax.Array  # []   int32
-    stats: ridge.LayerStats | None  # [capacity, N] each, only for fixed arms
-
-
-@pytree
-class LayeredAlgorithm:
-    """All of a layered algorithm but its choice of an arm; the ridge is 1, as in Algorithm 1."""
-
-    dim: int = count(kw_only=False, doc="d, the length of an arm.")
-    num_rounds: Any = number(
-        at_least=1, kw_only=False, doc="K, in alpha and the logarithms; the run itself may be shorter."
-    )
-    noise_bound: Any = number(above=0, squared=True, default=1.0, doc=r"R, with \|noise\| <= R.")
-    delta: Any = number(above=0, below=1, default=0.01, doc="failure probability.")
-    alpha: Any = number(
-        above=0,
-        default=None,
-        rule=lambda self: 1 / (self.noise_bound * self.num_rounds**1.5),
-        doc="the width at which an arm is known well enough; the theorem's 1 / (R K^{3/2}) if not given.",
-    )
-    constants: Any = part(
-        presets.for_bandits, default=None, doc="of the radius; :func:`jaxvar.constants.paper` if not given."
-    )
-    ties: str = tie_rules.rule()
-    tie_tolerance: Any = tie_rules.tolerance()
-    capacity: int = count(
-        high=ridge.MAX_LAYERS,
-        default=None,
-        rule=lambda self: ridge.choose_capacity(self.dim, self.num_rounds, self.alpha),
-        doc="layers to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate``, ``run`` and ``trace`` "
-        "then play again with more.",
-    )
-    fixed_arms: Any = None  # [num_arms, dim] where the decision set never changes
-
-    @property
-    def dtype(self) -> Any:
-        """The float type of the run."""
-        return jnp.result_type(self.delta)
-
-    @property
-    def num_layers(self) -> jax.Array:
-        """``L = ceil(log2(1 / alpha))``, at least 1: the L inside the logarithms."""
-        return ridge.layer_count(self.alpha)
-
-    def init(self) -> LayeredState:
-        """Return empty layers (lines 1-2)."""
-        layers = ridge.init_layers(self.dim, self.capacity, 1, self.dtype)
-        stats = None
-        if self.fixed_arms is not None:
-            stats = ridge.LayerStats(*map(jnp.stack, zip(*ridge.layer_stats(layers, self.fixed_arms), strict=True)))
-        beta_hat = ridge.initial_radius(self.constants, self.capacity, self.dtype)
-        return LayeredState(layers, beta_hat, jnp.int32(0), jnp.int32(0), stats)
-
-    def update(self, state: LayeredState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LayeredState:
-        """Learn in the chosen layer, and in no other (lines 17-18)."""
-        chex.assert_shape(x, (self.dim,))
-        layers, update = ridge.observe(state.layers, choice.layer, x, reward, 1)
-        here = is_layer(self.capacity, choice.layer)
-        beta = self.refreshed_radius(update, state.round + 1)
-        stats = state.stats
-        if stats is not None:
-            stats = ridge.follow_layer(stats, choice.layer, update, self.fixed_arms)
-        return LayeredState(
-            layers=layers,
-            beta_hat=jnp.where(here, beta, state.beta_hat),
-            round=state.round + 1,
-            status=state.status | choice.status | ridge.layer_failure(update, beta),
-            stats=stats,
-        )
-
-    def refreshed_radius(self, update: ridge.LayerUpdate, round: jax.Array) -> jax.Array:
-        """Return the radius of the layer that learned in ``round`` (line 18), []."""
-        k = round.astype(self.dtype)
-        log_factor = jnp.log(4 * self.num_layers / self.delta)
-        log0 = log_factor + 2 * jnp.log(k)  # log(4 k^2 L / delta)
-        log1 = log_factor + 2 * jnp.log(k + self.constants.log_shift)
-        num = update.num.astype(self.dtype)
-        sums = (update.scale, update.variance_sum, update.weight_sum, num)
-        return ridge.radius(*sums, self.constants, self.noise_bound, log0, log1)
-
-    def stats(self, state: LayeredState, arms: jax.Array) -> list[ridge.LayerStats]:
-        """Return widths and estimates of all arms in every layer; those of fixed arms are kept."""
-        if state.stats is None:
-            return ridge.layer_stats(state.layers, arms)
-        return [ridge.LayerStats(*(v[i] for v in state.stats)) for i in range(self.capacity)]
-
-    def confidence(self, state: LayeredState) -> Confidence:
-        """Return the ellipsoids of all stored layers."""
-        return Confidence(state.layers.loss, jnp.asarray(ridge.scales(self.capacity, self.dtype)), state.beta_hat)
-
-    def with_fixed_arms(self, arms: jax.Array) -> Self:
-        """Return the algorithm for arms ``[num_arms, dim]`` that never change: O(N d) a round, the same choices."""
-        chex.assert_shape(arms, (None, self.dim))
-        return parameters.replace(self, fixed_arms=arms)
-
-    def grow(self) -> Self:
-        """Return the same algorithm with more layers stored."""
-        return parameters.replace(self, capacity=min(self.capacity + 4, ridge.MAX_LAYERS))
+T = TypeVar("T")
 
 
 class End(NamedTuple):
-    """Where a round ends: what is known in that layer."""
+    """The layer in which a round ends, and the arms as seen from it."""
 
     active: jax.Array  # [N]   bool, the arms that survived all layers before
     width2: jax.Array  # [N]   squared widths
@@ -158,7 +45,7 @@ class End(NamedTuple):
 
 
 @pytree
-class Save(LayeredAlgorithm):
+class Save(Eliminating, LayeredAlgorithm):
     r"""SAVE: eliminate arms layer by layer, and learn from those that are still too uncertain.
 
     In layer l, while no active arm has :math:`\|a\|_{\Sigma_l^{-1}} > 2^{-l}`, arms whose estimate is more than
@@ -172,17 +59,8 @@ class Save(LayeredAlgorithm):
       Algorithm 1, its radius (label ``eq:def:beta``) and the theorem after it (``thm:regret1``).
     """
 
-    explore: str = choice(
-        *EXPLORE,
-        default="widest",
-        doc="which too-uncertain arm to pull (line 14 leaves it free): ``widest``, ``first``, ``random``, or "
-        "``optimistic`` (the largest upper confidence bound).",
-    )
-
     def with_fixed_arms(self, arms: jax.Array) -> Any:
         """Return the same algorithm for arms ``[num_arms, dim]`` that never change: one layer at a time."""
-        from jaxvar.algorithms.save_fixed import FixedSave
-
         chex.assert_shape(arms, (None, self.dim))
         return FixedSave(save=self, arms=arms)
 
@@ -197,17 +75,7 @@ class Save(LayeredAlgorithm):
         width = jnp.sqrt(end.width2)
         upper = end.pred + end.beta * width
         allowed = end.active & (~learns | (end.width2 > end.scale))  # |a| > 2^-l in the norm of Sigma^-1
-
-        def best(values: jax.Array) -> jax.Array:
-            return tie_rules.pick(tie_rules.best(values, allowed, self.tie_tolerance, 1), words, self.ties)
-
-        if self.explore == "optimistic":
-            action = best(upper)
-        elif self.explore == "widest":
-            action = best(jnp.where(learns, width, upper))
-        else:
-            explore = tie_rules.pick(allowed, words, "lowest" if self.explore == "first" else "random")
-            action = jnp.where(learns, explore, best(upper))
+        action = self.explore_or_best(learns, width, upper, allowed, words)
         weight = jnp.where(learns, jnp.sqrt(end.scale) / take(width, action), 0)  # line 15
         return Choice(action, end.layer, weight, end.lost.astype(jnp.int32))
 
@@ -248,3 +116,178 @@ def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array) -> End
 
     lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE)
     return End(active, width2, pred, beta, scale, number, layer, lost)
+
+
+@pytree
+class LinVdts(LayeredAlgorithm):
+    r"""LinVDTS-R: SAVE's layers and eliminations, and one normal vector z per round that chooses where SAVE is free.
+
+    In the layer l where the round ends, the active arm of largest sampled value
+    :math:`\langle a, \hat\theta_l + \beta_l \Sigma_l^{-1/2} z\rangle` is pulled: among those with
+    :math:`\|a\|_{\Sigma_l^{-1}} > 2^{-l}` where there are any, among all where every width is at most :math:`\alpha`.
+    The Cholesky factor of :math:`\Sigma_l^{-1}` is its root. Everything else is :func:`jaxvar.save`.
+
+    References:
+      Xu, Min, Wang (2023), Noise-adaptive Thompson sampling for linear contextual bandits: the claim, and that sampling
+      is stratified.
+
+    Deviations:
+      The sampling scale of the source was not read: this is a reconstruction. SAVE's proof allows any pick among the
+      arms that are too uncertain, and bounds a round in which none is by :math:`O(\alpha\beta)` up to the length of z,
+      so that SAVE's guarantee carries over whatever the source does.
+    """
+
+    constants: presets.RadiusConstants = part(
+        presets.for_bandits,
+        default=None,
+        doc="of the radius; :func:`jaxvar.constants.paper` if not given. Their ``beta_scale`` multiplies the "
+        "stochastic part of the radius, and with it the spread of the sampled values.",
+    )
+
+    def select(self, state: LayeredState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
+        """Choose an arm of ``arms [num_arms, dim]``."""
+        chex.assert_shape(arms, (None, self.dim))
+        words, end = random.key_words(key), descend(self, state, arms)
+        scaled_inv = jnp.eye(self.dim, dtype=self.dtype)
+        for i in range(self.capacity):
+            scaled_inv = jnp.where(end.number == i + 1, state.layers.scaled_inv[i], scaled_inv)
+        learns = end.layer > 0
+        z = random.normal(random.bits(words, (self.dim,), stream=NORMALS), self.dtype)
+        turned = cholesky.times(cholesky.factor(scaled_inv), z)  # Sigma^-1 is P / q
+        sampled = end.pred + end.beta / jnp.sqrt(end.scale) * inner(arms, turned)
+        allowed = end.active & (~learns | (end.width2 > end.scale))  # |a| > 2^-l in the norm of Sigma^-1
+        action = self.best(sampled, words, allowed)
+        weight = jnp.where(learns, jnp.sqrt(end.scale) / jnp.sqrt(take(end.width2, action)), 0)  # line 15
+        broken = jnp.where(jnp.isfinite(jnp.max(sampled, axis=0)), 0, status.INDEFINITE)
+        return Choice(action, end.layer, weight, (end.lost | broken).astype(jnp.int32))
+
+
+lin_vdts = factory(LinVdts)
+
+
+# SAVE where the decision set never changes: the same choices from one layer at a time. A layer is passed once every
+# active arm's width is at most 2^-l. Only its own observations change a layer, and a passed layer takes none: it is
+# passed in every later round too, with the same arms surviving it. So a round begins where the last one ended, and only
+# the current layer's inverse is needed, together with the widths and estimates of all arms in it (O(N d) per round).
+# Whether a layer is passed is decided at the end of the round in which it learned.
+
+
+class FixedSaveState(NamedTuple):
+    """State of SAVE with fixed arms for one seed."""
+
+    number: jax.Array  # []   int32, the layer l in which the next round ends
+    layer: ridge.Layers  # that layer alone, no leading axis
+    beta: jax.Array  # []   its radius
+    active: jax.Array  # [num_arms]   bool, the arms that survived all layers before
+    stats: ridge.ArmStats  # [num_arms] each, a^T P a and <a, theta_hat> in the layer
+    norm2: jax.Array  # [num_arms]   |a|^2
+    loss: jax.Array  # [capacity]   of every layer when it last learned
+    beta_hat: jax.Array  # [capacity]   likewise
+    round: jax.Array  # []   int32, rounds played
+    status: jax.Array  # []   int32
+
+
+@pytree
+class FixedSave:
+    """SAVE for given arms; built by ``Save.with_fixed_arms``."""
+
+    save: Save
+    arms: jax.Array  # [num_arms, dim]
+
+    @property
+    def capacity(self) -> int:
+        """Layers whose losses and radii are kept."""
+        return self.save.capacity
+
+    def init(self) -> FixedSaveState:
+        """Return the lowest layer that has something to learn, empty."""
+        save, arms = self.save, jnp.asarray(self.arms)
+        norm2 = jnp.sum(arms * arms, axis=1)
+        active = jnp.ones(norm2.shape, bool)
+        number = self._next_layer(jnp.int32(0), active, norm2)
+        beta_hat = ridge.initial_radius(save.constants, save.capacity, save.dtype)
+        return FixedSaveState(
+            number=number,
+            layer=self._empty(),
+            beta=self._initial_beta(number),
+            active=active,
+            stats=ridge.ArmStats(norm2, jnp.zeros_like(norm2)),
+            norm2=norm2,
+            loss=jnp.zeros_like(beta_hat),
+            beta_hat=beta_hat,
+            round=jnp.int32(0),
+            status=jnp.int32(0),
+        )
+
+    def select(self, state: FixedSaveState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
+        """Choose in the current layer (lines 7-8 and 13-15); ``arms`` are those the algorithm was made for."""
+        q = self._scale(state.number)
+        largest = jnp.max(jnp.where(state.active, state.stats.width2, 0), axis=0)
+        certain = largest <= q * self.save.alpha**2  # line 7
+        layer = jnp.where(certain, 0, state.number)
+        lost = jnp.where(state.number > self.capacity, status.CAPACITY, 0)
+        lost = jnp.where(jnp.isfinite(largest), lost, status.NONFINITE)
+        width2, pred = state.stats.width2 / q, state.stats.pred
+        end = End(state.active, width2, pred, state.beta, q, state.number, layer, lost)
+        return self.save.decide(end, random.key_words(key))
+
+    def update(
+        self, state: FixedSaveState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side
+    ) -> FixedSaveState:
+        """Learn in the current layer (lines 17-18) and pass it if nothing in it is uncertain any more (lines 11-12)."""
+        learns, q = choice.layer > 0, self._scale(state.number)
+        layer, update = ridge.learn(state.layer, jnp.where(learns, q, 0), x, reward, 1)
+        stats = ridge.follow(state.stats, update, jnp.asarray(self.arms))
+        beta = jnp.where(learns, self.save.refreshed_radius(update, state.round + 1), state.beta)
+        here = is_layer(self.capacity, state.number)
+        loss, beta_hat = jnp.where(here, layer.loss, state.loss), jnp.where(here, beta, state.beta_hat)
+        bits = state.status | choice.status | ridge.layer_failure(update, beta)
+
+        largest = jnp.max(jnp.where(state.active, stats.width2, 0), axis=0)
+        passed = (largest <= q * q) & (largest > q * self.save.alpha**2)
+        best = jnp.max(jnp.where(state.active, stats.pred, -jnp.inf), axis=0)
+        active = state.active & ((stats.pred >= best - 2 * jnp.sqrt(q) * beta) | ~passed)  # line 12
+        number = jnp.where(passed, self._next_layer(state.number, active, state.norm2), state.number)
+
+        def moved(new: T, old: T) -> T:
+            return jax.tree.map(lambda a, b: jnp.where(passed, a, b), new, old)
+
+        return FixedSaveState(
+            number=number,
+            layer=moved(self._empty(), layer),
+            beta=moved(self._initial_beta(number), beta),
+            active=active,
+            stats=moved(ridge.ArmStats(state.norm2, jnp.zeros_like(stats.pred)), stats),
+            norm2=state.norm2,
+            loss=loss,
+            beta_hat=beta_hat,
+            round=state.round + 1,
+            status=bits,
+        )
+
+    def confidence(self, state: FixedSaveState) -> Confidence:
+        """Return the ellipsoids of all layers; those passed no longer change."""
+        return Confidence(state.loss, jnp.asarray(ridge.scales(self.capacity, self.save.dtype)), state.beta_hat)
+
+    def _empty(self) -> ridge.Layers:
+        one = ridge.init_layers(self.save.dim, 1, 1, self.save.dtype)
+        return ridge.Layers(*(v[0] for v in one))
+
+    def _scale(self, number: jax.Array) -> jax.Array:
+        """Return ``4^-l``, []."""
+        return jnp.exp2((-2 * number).astype(self.save.dtype))
+
+    def _initial_beta(self, number: jax.Array) -> jax.Array:
+        return self.save.constants.initial_coef * jnp.exp2((-number).astype(self.save.dtype))
+
+    def _next_layer(self, number: jax.Array, active: jax.Array, norm2: jax.Array) -> jax.Array:
+        """Return the lowest layer after ``number`` in which a round can end; ``capacity + 1`` where it is not stored.
+
+        It is empty: its widths are ``2^l |a|``, and passing an empty layer drops no arm.
+        """
+        largest = jnp.max(jnp.where(active, norm2, 0), axis=0)
+        candidates = np.arange(1, self.capacity + 1, dtype=np.int32)
+        q = ridge.scales(self.capacity, self.save.dtype)
+        ends = (largest > q * q) | (largest <= q * self.save.alpha**2)
+        later = jnp.where(ends & (candidates > number), candidates, self.capacity + 1)
+        return jnp.min(later, axis=0).astype(jnp.int32)

@@ -8,33 +8,26 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import chex
 import jax
 import jax.numpy as jnp
 
 from jaxvar import parameters, random, ridge, status
-from jaxvar import ties as tie_rules
-from jaxvar.algorithms.interface import Choice, Side
+from jaxvar.algorithms.bandit import EXPLORE, EXPLORE_DOC, BoundedBandit, Eliminating, at_layer
+from jaxvar.algorithms.interface import Choice, Number, Side
 from jaxvar.claims import Claim
 from jaxvar.parameters import choice, count, factory, number, pytree
 
 CLAIM = Claim(
-    name="SupLinUCB",
-    factory="sup_lin_ucb",
-    reference="Chu, Li, Reyzin, Schapire 2011",
-    setting="bandit",
-    regret="sqrt(d K)",
-    deterministic="sqrt(d K)",
+    "SupLinUCB",
+    "Chu, Li, Reyzin, Schapire 2011",
+    "sqrt(d K)",
     variance="not used",
-    efficient=True,
     constants="derived again",
     assumption="finite decision sets, chosen in advance",
 )
-
-EXPLORE = ("widest", "first", "random", "optimistic")
-MAX_LEVELS = 200
 
 
 class SupLinUcbState(NamedTuple):
@@ -47,7 +40,7 @@ class SupLinUcbState(NamedTuple):
 
 
 @pytree
-class SupLinUcb:
+class SupLinUcb(BoundedBandit, Eliminating):
     r"""SupLinUCB: eliminate arms level by level, with estimates whose errors are independent of the arms chosen.
 
     With the mean :math:`m_a = \langle a, \hat\theta_s\rangle` and the half width
@@ -68,40 +61,27 @@ class SupLinUcb:
     """
 
     dim: int = count(kw_only=False, doc="d, the length of an arm; arms have norm at most 1.")
-    num_rounds: Any = number(
+    num_rounds: Number = number(
         at_least=1, kw_only=False, doc="T, in the threshold and the logarithm; the run itself may be shorter."
     )
-    noise_bound: Any = number(above=0, squared=True, default=1.0, doc=r"R, with \|noise\| <= R.")
-    delta: Any = number(
+    delta: Number = number(
         above=0,
         below=1,
         default=0.01,
         doc="failure probability of a level; S = ceil(log T) levels fail with probability at most S delta.",
     )
-    theta_bound: Any = number(above=0, squared=True, default=1.0, doc="B, a bound on the norm of theta*.")
-    beta_scale: Any = number(at_least=0, default=1.0, doc="c, a multiplier of the stochastic part; 1 is the theorem.")
     explore: str = choice(
         *EXPLORE,
         default="widest",
-        doc="which too-uncertain arm to pull, which the paper leaves free: ``widest``, ``first``, ``random``, or "
-        "``optimistic`` (the largest upper confidence bound). The last looks at the level's own estimate, which the "
-        "proof does not allow.",
+        doc=f"{EXPLORE_DOC} The last looks at the level's own estimate, which the proof does not allow.",
     )
-    ties: str = tie_rules.rule()
-    tie_tolerance: Any = tie_rules.tolerance()
     capacity: int = count(
-        high=MAX_LEVELS,
+        high=ridge.MAX_LAYERS,
         default=None,
         rule=lambda self: self.choose_capacity(),
         doc="levels to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate`` reruns with more. No run "
         "asks for one above S.",
     )
-    fixed_arms: Any = None  # [num_arms, dim] where the decision set never changes
-
-    @property
-    def dtype(self) -> Any:
-        """The float type of the run."""
-        return jnp.result_type(self.delta)
 
     def init(self) -> SupLinUcbState:
         """Return empty levels: ``A_s = I``."""
@@ -129,9 +109,9 @@ class SupLinUcb:
         width = pred = jnp.zeros(arms.shape[0], self.dtype)
         for i in range(self.capacity):
             if state.stats is None:
-                width2, estimate = ridge.arm_stats(_level(state.levels, i), arms)
+                width2, estimate = ridge.arm_stats(at_layer(state.levels, i), arms)
             else:
-                width2, estimate = _level(state.stats, i)
+                width2, estimate = at_layer(state.stats, i)
             half = factor * jnp.sqrt(width2)
             largest = jnp.max(jnp.where(active, half, 0), axis=0)
             if i == 0:
@@ -151,25 +131,10 @@ class SupLinUcb:
             active = active & ((upper >= best - 2.0**-i) | stopped)
 
         allowed = active & ((layer == 0) | (width > scale))
-        action = self._decide(width, pred + width, allowed, layer > 0, random.key_words(key))
+        words = random.key_words(key)
+        action = self.explore_or_best(layer > 0, width, pred + width, allowed, words)
         lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE)
         return Choice(action, layer, (layer > 0).astype(self.dtype), lost.astype(jnp.int32))
-
-    def _decide(
-        self, width: jax.Array, upper: jax.Array, allowed: jax.Array, learns: jax.Array, words: jax.Array
-    ) -> jax.Array:
-        """Return one of the ``allowed [N]`` arms: by ``explore`` where the level ``learns []``, else the best, []."""
-
-        def best(values: jax.Array) -> jax.Array:
-            candidates = tie_rules.best(values, allowed, self.tie_tolerance, self.theta_bound)
-            return tie_rules.pick(candidates, words, self.ties)
-
-        if self.explore == "optimistic":
-            return best(upper)
-        if self.explore == "widest":
-            return best(jnp.where(learns, width, upper))
-        explore = tie_rules.pick(allowed, words, "lowest" if self.explore == "first" else "random")
-        return jnp.where(learns, explore, best(upper))
 
     def update(
         self, state: SupLinUcbState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side
@@ -179,22 +144,17 @@ class SupLinUcb:
         learned = []
         for i in range(self.capacity):
             weight = (choice.layer == i + 1).astype(self.dtype)  # zero leaves a level as it is
-            level, update = ridge.regress(_level(state.levels, i), weight * x, weight * reward)
-            stats = _level(state.stats, i)
+            level, update = ridge.regress(at_layer(state.levels, i), weight * x, weight * reward)
+            stats = at_layer(state.stats, i)
             stats = None if stats is None else ridge.follow(stats, update, jnp.asarray(self.fixed_arms))
             learned.append((level, stats, ridge.failure(update)))
         levels, stats, failed = jax.tree.map(lambda *v: jnp.stack(v), *learned)
         bits = functools.reduce(operator.or_, list(failed), state.status | choice.status)
         return SupLinUcbState(levels, state.round + 1, bits, stats)
 
-    def with_fixed_arms(self, arms: jax.Array) -> Self:
-        """Return the same algorithm for ``arms [num_arms, dim]`` that never change: O(N d) a level."""
-        chex.assert_shape(arms, (None, self.dim))
-        return parameters.replace(self, fixed_arms=arms)
-
     def grow(self) -> Self:
         """Return the same algorithm with more levels stored."""
-        return parameters.replace(self, capacity=min(self.capacity + 4, MAX_LEVELS))
+        return parameters.replace(self, capacity=min(self.capacity + 4, ridge.MAX_LAYERS))
 
     def choose_capacity(self) -> int:
         """Return how many levels to store: those that ``num_rounds`` rounds can fill, and one more.
@@ -216,7 +176,3 @@ class SupLinUcb:
 
 
 sup_lin_ucb = factory(SupLinUcb)
-
-
-def _level(stack: Any, i: int) -> Any:
-    return jax.tree.map(lambda v: v[i], stack)

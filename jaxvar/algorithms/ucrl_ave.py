@@ -6,31 +6,24 @@ over layers start with layer 1. Stages are counted from 0, episodes from 1.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from jaxvar import constants as presets
 from jaxvar import parameters, ridge, status
-from jaxvar.algorithms.interface import Confidence, Model, Step
+from jaxvar.algorithms.interface import Confidence, Model, Number, Step, by_rule
 from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, ellipsoid_bound, known_model, regression_pair
 from jaxvar.claims import Claim
 from jaxvar.lowering import norm
 from jaxvar.parameters import count, factory, number, part, pytree
-from jaxvar.ridge import MAX_LAYERS, choose_capacity, layer_count, layer_failure, radius
 
 CLAIM = Claim(
-    name="UCRL-AVE",
-    factory="ucrl_ave",
-    reference="Zhao, He, Zhou, Zhang, Gu 2023",
-    setting="episodes",
-    regret="d sqrt(Var*) + d^2",
-    deterministic="d^2",
-    variance="estimated",
-    efficient=True,
+    "UCRL-AVE",
+    "Zhao, He, Zhou, Zhang, Gu 2023",
+    "d sqrt(Var*) + d^2",
     constants="read",
-    table=2,
     row=6,
     assumption="homogeneous, rewards add up to at most 1",
     printed="a reference to the theorem for bandits; the bound is that of the theorem for episodes",
@@ -70,30 +63,27 @@ class UcrlAve(ConfidentPlanner):
     """
 
     horizon: int = count(kw_only=False, doc="H, steps per episode.")
-    num_episodes: Any = number(at_least=1, kw_only=False, doc="K, in alpha and so in L; the run itself may be shorter.")
-    alpha: Any = number(
-        above=0,
-        default=None,
-        rule=lambda self: 1 / (self.num_episodes * self.horizon) ** 1.5,
-        doc="the width at which a feature is known well enough, which sets L; the theorem's ``(K H)^{-3/2}`` if not "
-        "given.",
+    num_episodes: Number = number(
+        at_least=1, kw_only=False, doc="K, in alpha and so in L; the run itself may be shorter."
     )
-    lam: Any = number(
-        above=0,
-        default=None,
-        rule=lambda self: 1 / self.norm_bound**2,
-        doc="the ridge; the theorem's ``1 / B^2`` if not given. The radius takes for granted that it is no larger.",
+    alpha: Number = by_rule(
+        lambda self: 1 / (self.num_episodes * self.horizon) ** 1.5,
+        "the width at which a feature is known well enough, which sets L; the theorem's ``(K H)^{-3/2}`` if not given.",
     )
-    constants: Any = part(
+    lam: Number = by_rule(
+        lambda self: 1 / self.norm_bound**2,
+        "the ridge; the theorem's ``1 / B^2`` if not given. The radius takes for granted that it is no larger.",
+    )
+    constants: presets.RadiusConstants = part(
         presets.episodic,
         default=None,
         doc="of the radius; the paper's if not given. A preset printed for SAVE is replaced by the one of the same "
         "name printed for episodes (:func:`jaxvar.constants.for_episodes`).",
     )
     capacity: int = count(
-        high=MAX_LAYERS,
+        high=ridge.MAX_LAYERS,
         default=None,
-        rule=lambda self: choose_capacity(self.dim, self.num_episodes * self.horizon, self.alpha),
+        rule=lambda self: ridge.choose_capacity(self.dim, self.num_episodes * self.horizon, self.alpha),
         doc="layers to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate`` reruns with more. A "
         "feature of norm n starts in layer ``log2(sqrt(lam) / n) / 2`` or deeper, however few the episodes.",
     )
@@ -101,7 +91,7 @@ class UcrlAve(ConfidentPlanner):
     @property
     def num_layers(self) -> jax.Array:
         """``L = ceil(log2(1 / alpha))``, at least 1: the L inside the logarithms."""
-        return layer_count(self.alpha)
+        return ridge.layer_count(jnp.asarray(self.alpha))
 
     def init(self, model: Model) -> UcrlAveState:
         """Return empty layers (line 2)."""
@@ -149,7 +139,7 @@ class UcrlAve(ConfidentPlanner):
             steps=state.steps + 1,
             layer=layer,
             weight=weight,
-            status=state.status | lost.astype(jnp.int32) | layer_failure(learned, 0),
+            status=state.status | lost.astype(jnp.int32) | ridge.layer_failure(learned, 0),
         )
 
     def logs(self, steps: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -162,7 +152,7 @@ class UcrlAve(ConfidentPlanner):
         """Return the radius of every stored layer in the coming episode (line 5), [capacity]."""
         layers, q = state.layers, ridge.scales(self.capacity, self.dtype)
         sums = (ridge.empirical_variance(layers, self.lam), layers.weight_sum, layers.count.astype(self.dtype))
-        return radius(q, *sums, self.constants, 1, *self.logs(state.steps))
+        return ridge.radius(q, *sums, self.constants, 1, *self.logs(state.steps))
 
     def empty_slope(self, state: UcrlAveState) -> jax.Array:
         """Return what the least upper bound of all layers that are not stored is for a feature of norm 1, [].
@@ -175,7 +165,7 @@ class UcrlAve(ConfidentPlanner):
         before_switch = jnp.ceil(jnp.log2(self.constants.switch * jnp.sqrt(logs[1]))) - 1
 
         def slope(number: jax.Array) -> jax.Array:
-            beta = radius(jnp.exp2(-2 * number), 0, 0, 0, self.constants, 1, *logs)
+            beta = ridge.radius(jnp.exp2(-2 * number), 0, 0, 0, self.constants, 1, *logs)
             return beta * jnp.exp2(number) / jnp.sqrt(self.lam)
 
         last = jnp.minimum(jnp.maximum(before_switch, self.capacity + 1), num_layers)
@@ -188,7 +178,7 @@ class UcrlAve(ConfidentPlanner):
 
     def grow(self) -> UcrlAve:
         """Return the same algorithm with more layers stored."""
-        return parameters.replace(self, capacity=min(self.capacity + 4, MAX_LAYERS))
+        return parameters.replace(self, capacity=min(self.capacity + 4, ridge.MAX_LAYERS))
 
 
 ucrl_ave = factory(UcrlAve)

@@ -1,4 +1,4 @@
-"""VarLin (Zhang, Yang, Ji, Du 2021) on a net, for linear mixture MDPs of two or three base models.
+"""VarLin (Zhang, Yang, Ji, Du 2021) and VarLin2 (Kim, Yang, Jun 2022) on a net, for two or three base models.
 
 Moments m are counted from 0, groups of variance from 0, stages from 0.
 """
@@ -6,7 +6,7 @@ Moments m are counted from 0, groups of variance from 0, stages from 0.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -14,27 +14,33 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import nets
-from jaxvar.algorithms.interface import Model, Step
+from jaxvar.algorithms.interface import Model, Number, Step
 from jaxvar.algorithms.moments import moment_pairs
-from jaxvar.algorithms.netted import Netted, log2_of
 from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, known_model
+from jaxvar.algorithms.voful import Netted, fine_iota, fine_scales, log2_of
 from jaxvar.claims import Claim
 from jaxvar.parameters import count, factory, number, pytree
 
-CLAIM = Claim(
-    name="VarLin",
-    factory="var_lin",
-    reference="Zhang, Yang, Ji, Du 2021",
-    setting="episodes",
-    regret="d^4.5 sqrt(K) + d^9",
-    deterministic="none claimed",
-    variance="estimated",
-    efficient=False,
-    constants="reconstructed",
-    table=2,
-    row=3,
-    assumption="homogeneous, rewards add up to at most 1",
-)
+CLAIMS = {
+    "var_lin": Claim(
+        "VarLin",
+        "Zhang, Yang, Ji, Du 2021",
+        "d^4.5 sqrt(K) + d^9",
+        efficient=False,
+        constants="reconstructed",
+        row=3,
+        assumption="homogeneous, rewards add up to at most 1",
+    ),
+    "var_lin2": Claim(
+        "VarLin2",
+        "Kim, Yang, Jun 2022",
+        "d sqrt(K) + d^2",
+        efficient=False,
+        constants="reconstructed",
+        row=4,
+        assumption="homogeneous, rewards add up to at most 1",
+    ),
+}
 
 LARGEST_EXPONENT = 4.0  # a larger one gains nothing unless the variance is far below the scale
 LARGEST_VARIANCE = 0.25  # of anything in [0, 1]
@@ -114,9 +120,8 @@ class VarLin(Netted, ConfidentPlanner):
       ValueError: for d above 3, with the size that the net would have.
     """
 
-    dim: int = count(kw_only=False, doc="d, the length of a feature, at most 3.")
     horizon: int = count(kw_only=False, doc="H, steps per episode.")
-    num_episodes: Any = number(
+    num_episodes: Number = number(
         at_least=1, kw_only=False, doc="K, in iota and in how fine the tests are; the run itself may be shorter."
     )
     num_moments: int = count(default=3, doc="powers 1, 2, 4, ... of the value; the theory has ``log2(K H)`` of them.")
@@ -134,7 +139,7 @@ class VarLin(Netted, ConfidentPlanner):
     every: int = count(default=1, doc="episodes between two looks at the net.")
 
     @property
-    def iota(self) -> Any:
+    def iota(self) -> jax.Array:
         """The logarithmic factor of the printed test, ``16 d log(d K H / delta)``."""
         return 16 * self.dim * jnp.log(self.dim * self.num_episodes * self.horizon / self.delta)
 
@@ -189,22 +194,17 @@ class VarLin(Netted, ConfidentPlanner):
             bound = nets.largest_variance(x[:-1], x[1:], state.net, self.cells)
             eta = jnp.concatenate([jnp.clip(bound, 0, LARGEST_VARIANCE), last])
         a = jnp.stack([nets.weights(x[m], self.clip) for m in range(self.num_moments)])
-        belongs = self.in_group(eta).astype(self.dtype)[:, :, None]
+        # Group i has variances in (2^-(i+3), 2^-(i+2)], the last one all below.
+        index = np.arange(self.num_groups, dtype=np.int32)[None]
+        upper = (LARGEST_VARIANCE * 2.0**-index).astype(self.dtype)
+        below, above = eta[:, None] <= upper, eta[:, None] > upper / 2
+        in_group = (below | (index == 0)) & (above | (index == self.num_groups - 1))
+        belongs = in_group.astype(self.dtype)[:, :, None]
         return Slabs(
             ay=slabs.ay + belongs * (a * y[:, None])[:, None],
             ax=slabs.ax + belongs[:, :, :, None] * (a[:, :, None] * x[:, None])[:, None],
             aaeta=slabs.aaeta + belongs * (a * a * eta[:, None])[:, None],
         )
-
-    def in_group(self, eta: jax.Array) -> jax.Array:
-        """Return the group that each of ``eta [m]`` is in, bool [m, i].
-
-        Group i has ``(2^-(i+3), 2^-(i+2)]``, the last all below.
-        """
-        index = np.arange(self.num_groups, dtype=np.int32)[None]
-        upper = (LARGEST_VARIANCE * 2.0**-index).astype(self.dtype)
-        below, above = eta[:, None] <= upper, eta[:, None] > upper / 2
-        return (below | (index == 0)) & (above | (index == self.num_groups - 1))
 
     def plausible(self, points: jax.Array, cell: jax.Array, phi: jax.Array, mirror: jax.Array) -> jax.Array:
         """Return which cells may hold a parameter that is possible before anything is seen, bool [N]."""
@@ -216,6 +216,7 @@ class VarLin(Netted, ConfidentPlanner):
         num = self.num_moments * self.num_groups * self.clip.num
         ay, ax, aaeta = slabs.ay.reshape(num), slabs.ax.reshape(num, self.dim), slabs.aaeta.reshape(num)
         scale = np.tile(self.clip.scale, self.num_moments * self.num_groups).astype(self.dtype)
+        limit: jax.Array | np.ndarray
         if self.test == "paper":
             limit = 4 * jnp.sqrt(self.iota * aaeta) + 4 * scale * self.iota
         else:
@@ -232,3 +233,37 @@ class VarLin(Netted, ConfidentPlanner):
 
 
 var_lin = factory(VarLin)
+
+
+@pytree
+class VarLin2(VarLin):
+    r"""VarLin2: the set of VarLin with more scales and other constants; what is new is how its regret is counted.
+
+    **Setting, selection, update, set, state, cost.** Those of :func:`jaxvar.var_lin`, with the scales
+    :math:`1, 1/2, \dots, 2^{-L-1}`, :math:`L = \max(1, \lfloor\log_2(1 + KH/d)\rfloor)`, and in the printed test
+
+    .. math:: 4 c\,(\sqrt{\iota S} + l \iota), \qquad \iota = 128 \log\frac{(12 K H 2^L)^{d+2}}{\delta}
+
+    With the tight test VarLin and VarLin2 differ in their number of scales alone.
+
+    References:
+      Kim, Yang, Jun (2022), Improved regret analysis for variance-adaptive linear bandits and horizon-free linear
+      mixture MDPs.
+
+    Deviations:
+      As for :func:`jaxvar.var_lin`. The printed iota is that of :func:`jaxvar.voful2` with K H steps for K rounds.
+    """
+
+    num_scales: int = count(
+        default=None,
+        rule=lambda self: fine_scales(2.0 ** log2_of(self.num_episodes) * self.horizon, self.dim),
+        doc="``L + 2`` if not given. Fewer moments, groups, directions or scales give a larger set, as valid.",
+    )
+
+    @property
+    def iota(self) -> jax.Array:
+        """The logarithmic factor of the printed test."""
+        return fine_iota(self.num_episodes * self.horizon, self.dim, self.delta)
+
+
+var_lin2 = factory(VarLin2)

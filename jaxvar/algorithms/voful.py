@@ -1,38 +1,107 @@
-"""VOFUL (Zhang, Yang, Ji, Du 2021) on a net, for two or three dimensions."""
+"""VOFUL (Zhang, Yang, Ji, Du 2021) and VOFUL2 (Kim, Yang, Jun 2022) on a net, and what all algorithms on nets share."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxvar import nets, random
-from jaxvar import ties as tie_rules
-from jaxvar.algorithms.ellipsoid import lost
-from jaxvar.algorithms.interface import Choice, Side
-from jaxvar.algorithms.netted import Netted, log2_of
+from jaxvar import nets, parameters, random
+from jaxvar.algorithms.bandit import BoundedBandit, lost
+from jaxvar.algorithms.interface import Choice, Number, Side
 from jaxvar.claims import Claim
-from jaxvar.parameters import count, factory, number, pytree
+from jaxvar.parameters import choice, count, factory, number, pytree
 
-CLAIM = Claim(
-    name="VOFUL",
-    factory="voful",
-    reference="Zhang, Yang, Ji, Du 2021",
-    setting="bandit",
-    regret="d^4.5 sqrt(sum sigma^2) + d^5",
-    deterministic="d^5",
-    variance="estimated",
-    efficient=False,
-    constants="reconstructed",
-    table=1,
-    row=5,
-    printed="d^2 without noise: the entries of VOFUL and VOFUL2 are swapped, as their general bounds show",
-)
+CLAIMS = {
+    "voful": Claim(
+        "VOFUL",
+        "Zhang, Yang, Ji, Du 2021",
+        "d^4.5 sqrt(sum sigma^2) + d^5",
+        efficient=False,
+        constants="reconstructed",
+        row=5,
+        printed="d^2 without noise: the entries of VOFUL and VOFUL2 are swapped, as their general bounds show",
+    ),
+    "voful2": Claim(
+        "VOFUL2",
+        "Kim, Yang, Jun 2022",
+        "d^1.5 sqrt(sum sigma^2) + d^2",
+        efficient=False,
+        constants="reconstructed",
+        row=6,
+        printed="d^5 without noise: the entries of VOFUL and VOFUL2 are swapped, as their general bounds show",
+    ),
+}
 
+MAX_DIM = 3
+CELLS = (64, 32, 12)  # along each axis, in dimension 1, 2, 3
+DIRECTIONS = (1, 16, 64)
 LARGEST_EXPONENT = 0.95  # psi(lam) is finite below 1
+
+
+@pytree
+class Netted:
+    """Base of the algorithms on a net; each gives ``num_scales``, ``num_exponents`` and ``every``."""
+
+    dim: int = count(kw_only=False, doc="d, the length of an arm or of a feature, at most 3.")
+    test: str = choice("tight", "paper", default="tight", doc="``tight`` or ``paper``.")
+    beta_scale: Number = number(
+        at_least=0,
+        default=1.0,
+        doc="c, a multiplier of the tests' limits (not of the allowance for the size of a cell); 1 is the theorem.",
+    )
+    cells: int = count(
+        low=2,
+        default=None,
+        rule=lambda self: CELLS[min(self.dim, MAX_DIM) - 1],
+        doc="along each axis of the box; 64, 32, 12 in dimension 1, 2, 3 if not given.",
+    )
+    num_directions: int = count(
+        default=None,
+        rule=lambda self: DIRECTIONS[self.dim - 1] if self.dim <= MAX_DIM else 4 ** (self.dim - 1),
+        doc="of the half sphere; 1, 16, 64 if not given.",
+    )
+    num_scales: int = count(doc="of the clipping. Fewer directions or scales give a larger set, as valid.")
+    num_exponents: int = count(doc="of the tight test's grid G.")
+    every: int = count(doc="time between two looks at the net.")
+
+    def check(self) -> None:
+        """Refuse dimensions in which a net is too large."""
+        if self.dim > MAX_DIM:
+            raise ValueError(
+                f"dim must be at most {MAX_DIM} on a net, got {self.dim}: {self.cells} cells along each axis are "
+                f"{self.cells**self.dim:.1e} net points, each to be tried against {self.num_directions} directions at "
+                f"{self.num_scales} scales or more"
+            )
+
+    @property
+    def clip(self) -> nets.Clipping:
+        """Directions and scales."""
+        return nets.clipping(self.dim, self.num_directions, self.num_scales)
+
+
+def log2_of(num: Number) -> float:
+    """Return the logarithm of a number of rounds; of 2^16 where it is traced, since it sets shapes."""
+    return 16.0 if parameters.is_traced(num) else math.log2(float(num))
+
+
+def fine_scales(num: float, dim: int) -> int:
+    """Return ``L + 2``, the number of scales that Kim, Yang, Jun (2022) use in ``num`` rounds."""
+    return max(1, math.floor(math.log2(1 + num / dim))) + 2
+
+
+def fine_iota(num: Number, dim: int, delta: Number) -> jax.Array:
+    """Return ``128 log((12 n 2^L)^(d + 2) / delta)``, their factor in ``num`` rounds n, [].
+
+    ``L = max(1, floor(log2(1 + n / d)))``.
+    """
+    finest = jnp.maximum(jnp.floor(jnp.log2(1 + num / dim)), 1)
+    inner = jnp.log(12 * num) + finest * math.log(2)
+    return 128 * ((dim + 2) * inner - jnp.log(delta))
 
 
 class VofulState(NamedTuple):
@@ -45,7 +114,7 @@ class VofulState(NamedTuple):
 
 
 @pytree
-class Voful(Netted):
+class Voful(Netted, BoundedBandit):
     r"""VOFUL: pull :math:`\arg\max_a \max_{\theta\in\Theta} \langle a, \theta\rangle`, with :math:`\Theta` on a net.
 
     **Setting.** Arms change from round to round; noise in [-R, R] of unknown variance; d = 1, 2 or 3.
@@ -87,15 +156,11 @@ class Voful(Netted):
       ValueError: for d above 3, with the size that the net would have.
     """
 
-    dim: int = count(kw_only=False, doc="d, the length of an arm, at most 3.")
-    num_rounds: Any = number(
+    num_rounds: Number = number(
         at_least=1,
         kw_only=False,
         doc="K, in iota and in how fine scales and exponents are; the run itself may be shorter.",
     )
-    noise_bound: Any = number(above=0, squared=True, default=1.0, doc=r"R, with \|noise\| <= R.")
-    theta_bound: Any = number(above=0, squared=True, default=1.0, doc="B, a bound on the norm of theta*.")
-    delta: Any = number(above=0, below=1, default=0.01, doc="failure probability.")
     num_scales: int = count(
         default=None,
         rule=lambda self: math.ceil(log2_of(self.num_rounds)) + 1,
@@ -107,16 +172,9 @@ class Voful(Netted):
         doc="of the tight test's grid G; ``7 + floor(log2 K)`` if not given.",
     )
     every: int = count(default=16, doc="rounds between two looks at the net.")
-    ties: str = tie_rules.rule()
-    tie_tolerance: Any = tie_rules.tolerance()
 
     @property
-    def dtype(self) -> Any:
-        """The float type of the run."""
-        return jnp.result_type(self.delta)
-
-    @property
-    def iota(self) -> Any:
+    def iota(self) -> jax.Array:
         """The logarithmic factor of the printed test, ``16 d log(d K / delta)``."""
         return 16 * self.dim * jnp.log(self.dim * self.num_rounds / self.delta)
 
@@ -131,8 +189,7 @@ class Voful(Netted):
         """Choose the arm of ``arms [num_arms, dim]`` with the largest mean that a parameter left gives to any arm."""
         chex.assert_shape(arms, (None, self.dim))
         upper = nets.support(arms, state.net, self.cells)
-        candidates = tie_rules.best(upper, jnp.ones(upper.shape, bool), self.tie_tolerance, self.theta_bound)
-        action = tie_rules.pick(candidates, random.key_words(key), self.ties)
+        action = self.best(upper, random.key_words(key))
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper))
 
     def update(self, state: VofulState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> VofulState:
@@ -147,6 +204,7 @@ class Voful(Netted):
 
     def passes(self, sums: nets.Sums, points: jax.Array, cell: jax.Array) -> jax.Array:
         """Return which cells ``points [N, d]`` of half-sides ``cell [d]`` may hold a theta that passes, bool [N]."""
+        limit: jax.Array | np.ndarray
         bound = (self.clip.scale.astype(self.dtype) * self.noise_bound)[:, None]  # l R of each constraint
         root = jnp.sqrt(nets.square_sum(sums, points)) + nets.cell_norm(sums.aaxx, cell)[:, None]
         if self.test == "paper":
@@ -166,3 +224,39 @@ class Voful(Netted):
 
 
 voful = factory(Voful)
+
+
+@pytree
+class Voful2(Voful):
+    r"""VOFUL2: the set of VOFUL with other scales and constants; what is new is how its regret is counted.
+
+    **Setting, set, state, selection, update, cost.** Those of :func:`jaxvar.voful`, with the scales
+    :math:`1, 1/2, \dots, 2^{-L-1}`, :math:`L = \max(1, \lfloor\log_2(1 + K/d)\rfloor)`, and in the printed test
+
+    .. math:: T \le c\,(\sqrt{\iota V} + l R \iota), \qquad \iota = 128 \log\frac{(12 K 2^L)^{d+2}}{\delta}
+
+    At d = 2, K = 2000 and delta = 0.05 this iota is 8.7e3: the printed test then drops nothing before some 10^5 rounds.
+    With the tight test VOFUL and VOFUL2 differ in their number of scales alone.
+
+    References:
+      Kim, Yang, Jun (2022), Improved regret analysis for variance-adaptive linear bandits and horizon-free linear
+      mixture MDPs.
+
+    Deviations:
+      As for :func:`jaxvar.voful`. Directions of the ball of radius 2 with scales ``2^-l`` become unit directions; those
+      of norm 2, 1 and 1/2 have the scales ``2^(-l-1)``, ``2^-l`` and ``2^(1-l)``, of which 1 is the largest that clips.
+    """
+
+    num_scales: int = count(
+        default=None,
+        rule=lambda self: fine_scales(2.0 ** log2_of(self.num_rounds), self.dim),
+        doc="``L + 2`` if not given. Fewer directions or scales give a larger set, as valid.",
+    )
+
+    @property
+    def iota(self) -> jax.Array:
+        """The logarithmic factor of the printed test."""
+        return fine_iota(self.num_rounds, self.dim, self.delta)
+
+
+voful2 = factory(Voful2)

@@ -1,7 +1,10 @@
-"""LOFAV: linear optimism with full adaptivity to variance (Jun and Kim 2024), in O(d^2) per layer and round.
+"""LOSAN and LOFAV (Jun and Kim 2024): optimism with confidence sets that adapt to the noise.
 
-Layers are numbered 1..L with rho = 2^-l; arrays over layers are 0-based. Unlike in SAVE, every observation goes to
-every layer, with the weight ``w = min(1, rho / |x|_{Sigma^-1})``. Each layer holds two regressions:
+LOSAN, semi-adaptive, is told a sub-Gaussian scale R that may be far above the true one; its radius follows the
+prediction errors. LOFAV, fully adaptive to the variance, takes O(d^2) per layer and round.
+
+In LOFAV, layers are numbered 1..L with rho = 2^-l; arrays over layers are 0-based. Unlike in SAVE, every observation
+goes to every layer, with the weight ``w = min(1, rho / |x|_{Sigma^-1})``. Each layer holds two regressions:
 
     theta    least of  2 K = lam |theta|^2 + sum w^2 (y - <x, theta>)^2            Sigma = lam I + sum w^2 x x^T
     thbar    least of  2 L = 2 K + sum w^2 (p - <x, theta>)^2                      Q = 2 Sigma - lam I
@@ -20,32 +23,97 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import parameters, random, ridge
-from jaxvar import ties as tie_rules
-from jaxvar.algorithms.ellipsoid import lost
-from jaxvar.algorithms.interface import Choice, Side
+from jaxvar import random, ridge
+from jaxvar.algorithms.bandit import BoundedBandit, FixedArms, at_layer, lost
+from jaxvar.algorithms.ellipsoid import EllipsoidState, Optimist
+from jaxvar.algorithms.interface import Choice, Number, Side
 from jaxvar.claims import Claim
 from jaxvar.lowering import quadratic
 from jaxvar.parameters import count, factory, number, pytree
 
-CLAIM = Claim(
-    name="LOFAV",
-    factory="lofav",
-    reference="Jun, Kim 2024",
-    setting="bandit",
-    regret="variance-adaptive (rate not read)",
-    deterministic="none claimed",
-    variance="estimated",
-    efficient=True,
-    constants="read",
-)
+CLAIMS = {
+    "losan": Claim(
+        "LOSAN",
+        "Jun, Kim 2024",
+        "sqrt(d K (d sigma^2 + R^2))",
+        deterministic="R sqrt(d K)",
+        constants="read",
+        assumption="sub-Gaussian noise of one unknown scale sigma, at most the known R",
+    ),
+    "lofav": Claim("LOFAV", "Jun, Kim 2024", "variance-adaptive (rate not read)", constants="read"),
+}
+
+
+@pytree
+class Losan(Optimist):
+    r"""LOSAN: pull :math:`\arg\max_a \langle a, \hat\theta\rangle + \sqrt{2\beta} \|a\|_{\Sigma^{-1}}`.
+
+    An observation has the weight :math:`w = \min(1, 1/\|x\|_{\Sigma^{-1}})` in
+    :math:`\Sigma = \lambda I + \sum w^2 x x^\top` with :math:`\lambda = R^2/B^2`. With :math:`e = y - \langle x,
+    \hat\theta\rangle` before learning and :math:`D^2 = \|w x\|^2` in the norm of the inverse after it,
+
+    .. math:: 2\beta = \lambda B^2 + c^2 \Big(2 R^2 \log(1/\delta) + \sum w^2 e^2 D^2\Big).
+
+    The set holds because :math:`\tfrac12\|\theta^* - \hat\theta\|_\Sigma^2 = \tfrac\lambda2 \|\theta^*\|^2 +
+    \tfrac12\sum w^2 e^2 D^2 - \sum w^2(\eta g + g^2/2)` exactly, with the noise :math:`\eta` and
+    :math:`g = \langle x, \theta^* - \hat\theta\rangle` before learning, and the exponential of the last sum over
+    :math:`R^2` is a supermartingale for :math:`w \le 1`.
+
+    References:
+      Jun, Kim (2024), Noise-adaptive confidence sets for linear bandits and application to Bayesian optimization;
+      constants as in the authors' code.
+
+    Deviations:
+      The authors' code plays its first arm uniformly at random. Here the first arm is the longest one, and for arms of
+      equal length that is a uniform draw too (``ties="random"``).
+    """
+
+    noise_bound: Number = number(
+        above=0,
+        squared=True,
+        default=1.0,
+        doc=r"R, a sub-Gaussian scale that the noise is known not to exceed (:math:`\sigma_0` in the paper); noise in "
+        "[-R, R] is R-sub-Gaussian.",
+    )
+
+    @property
+    def lam(self) -> Number:
+        """The ridge, ``R^2 / B^2``."""
+        return (self.noise_bound / self.theta_bound) ** 2
+
+    def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
+        """Return ``min(1, 1 / width)``, []."""
+        return 1 / jnp.maximum(width, 1)
+
+    def update(
+        self, state: EllipsoidState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side
+    ) -> EllipsoidState:
+        """Learn by one step of the weighted regression; the tally is the sum of ``w^2 e^2 D^2 / 2``."""
+        chex.assert_shape(x, (self.dim,))
+        regression, update = ridge.regress(state.regression, choice.weight * x, choice.weight * reward)
+        shrunk = update.gain * update.width2  # D^2
+        return EllipsoidState(
+            regression=regression,
+            tally=state.tally + 0.5 * update.error**2 * shrunk,
+            round=state.round + 1,
+            status=state.status | choice.status | ridge.failure(update),
+            stats=self.follow(state.stats, update),
+        )
+
+    def beta(self, state: EllipsoidState) -> jax.Array:
+        """Return the radius ``sqrt(2 beta)`` of the next round, []; ``lam B^2`` in it is ``R^2``."""
+        stochastic = self.noise_bound**2 * jnp.log(1 / self.delta) + state.tally
+        return jnp.sqrt(self.noise_bound**2 + self.beta_scale**2 * 2 * stochastic)
+
+
+losan = factory(Losan)
 
 
 class LofavState(NamedTuple):
@@ -63,14 +131,14 @@ class LofavState(NamedTuple):
 
 
 @pytree
-class Lofav:
+class Lofav(BoundedBandit, FixedArms):
     r"""LOFAV: pull the arm whose least upper confidence bound over layers and over two ellipsoids each is largest.
 
     .. math:: \arg\max_a \min_l \min\big\{\langle a, \bar\theta_l\rangle + \sqrt{2\beta_l} \|a\|_{Q_l^{-1}},\;
        \langle a, \hat\theta_l\rangle + \sqrt{2\gamma_l} \|a\|_{\Sigma_l^{-1}}\big\}
 
     In layer l = 1..L, :math:`L = \max(1, \lceil\tfrac12\log_2(K/d)\rceil)`, let :math:`\rho = 2^{-l}`,
-    :math:`\lambda = \rho^2 R^2/S^2`, :math:`\beta_0 = \lambda S^2/2`, and let :math:`\bar\beta` be the largest of
+    :math:`\lambda = \rho^2 R^2/B^2`, :math:`\beta_0 = \lambda B^2/2`, and let :math:`\bar\beta` be the largest of
     :math:`\beta_0` and all **earlier** :math:`\beta` of the layer. After t observations
 
     .. math:: \beta &= \beta_0 + c^2\big(\min K - \min L + \textstyle\sum q F^2
@@ -90,49 +158,37 @@ class Lofav:
       random; here it is the longest one, and for arms of equal length that is a uniform draw too.
     """
 
-    dim: int = count(kw_only=False, doc="d, the length of an arm.")
-    num_rounds: Any = number(at_least=1, is_static=True, kw_only=False, doc="K, which sets the number of layers.")
-    noise_bound: Any = number(above=0, squared=True, default=1.0, doc=r"R, with \|noise\| <= R.")
-    delta: Any = number(above=0, below=1, default=0.01, doc="failure probability.")
-    theta_bound: Any = number(above=0, squared=True, default=1.0, doc="S, a bound on the norm of theta*.")
-    beta_scale: Any = number(
+    num_rounds: float = number(at_least=1, is_static=True, kw_only=False, doc="K, which sets the number of layers.")
+    beta_scale: Number = number(
         at_least=0,
         default=1.0,
         doc="c, a multiplier of the stochastic part of the radii; 1 is the theorem. "
         r":math:`\bar\beta` is always that of c = 1.",
     )
-    ties: str = tie_rules.rule()
-    tie_tolerance: Any = tie_rules.tolerance()
     num_layers: int = count(
         default=None,
         # Rounding adds no layer where K / d is a power of four.
         rule=lambda self: max(1, math.ceil(0.5 * math.log2(self.num_rounds / self.dim) - 1e-9)),
         doc="L; ``max(1, ceil(log2(K / d) / 2))`` if not given.",
     )
-    fixed_arms: Any = None  # [num_arms, dim] where the decision set never changes
 
     @property
-    def dtype(self) -> Any:
-        """The float type of the run."""
-        return jnp.result_type(self.delta)
-
-    @property
-    def rho(self) -> np.ndarray[Any, Any]:
+    def rho(self) -> np.ndarray:
         """``2^-l`` for l = 1..L."""
         return np.exp2(-np.arange(1, self.num_layers + 1)).astype(self.dtype)
 
     @property
-    def lam(self) -> Any:
+    def lam(self) -> np.ndarray | jax.Array:
         """The ridges, [L]."""
         return (self.rho * (self.noise_bound / self.theta_bound)) ** 2
 
     @property
-    def bias(self) -> Any:
-        """``beta_0 = lam S^2 / 2 = rho^2 R^2 / 2``, [L]."""
+    def bias(self) -> np.ndarray | jax.Array:
+        """``beta_0 = lam B^2 / 2 = rho^2 R^2 / 2``, [L]."""
         return (self.rho * self.noise_bound) ** 2 / 2
 
     @property
-    def log_term(self) -> Any:
+    def log_term(self) -> jax.Array:
         """``R^2 log(2 L / delta)``."""
         return self.noise_bound**2 * jnp.log(2 * self.num_layers / self.delta)
 
@@ -154,11 +210,10 @@ class Lofav:
         uppers = []
         for regressions, stats, radius in ((state.paired, paired, beta), (state.plain, plain, gamma)):
             for i in range(self.num_layers):
-                one = ridge.arm_stats(_layer(regressions, i), arms) if stats is None else _layer(stats, i)
+                one = ridge.arm_stats(at_layer(regressions, i), arms) if stats is None else at_layer(stats, i)
                 uppers.append(one.pred + radius[i] * jnp.sqrt(one.width2))
         index = jnp.min(jnp.stack(uppers), axis=0)
-        candidates = tie_rules.best(index, jnp.ones(index.shape, bool), self.tie_tolerance, self.theta_bound)
-        action = tie_rules.pick(candidates, random.key_words(key), self.ties)
+        action = self.best(index, random.key_words(key))
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(index))
 
     def update(self, state: LofavState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LofavState:
@@ -180,9 +235,11 @@ class Lofav:
             stats=stats,
         )
 
-    def _learn(self, state: LofavState, i: int, x: jax.Array, reward: jax.Array) -> tuple[Any, ...]:
+    def _learn(
+        self, state: LofavState, i: int, x: jax.Array, reward: jax.Array
+    ) -> tuple[ridge.Ridge, ridge.Ridge, tuple[ridge.ArmStats, ...] | None, jax.Array, jax.Array, jax.Array]:
         """Return the regressions and statistics of layer ``i + 1`` after learning, ``q``, ``q F^2`` and status bits."""
-        plain, paired = _layer(state.plain, i), _layer(state.paired, i)
+        plain, paired = at_layer(state.plain, i), at_layer(state.paired, i)
         width = jnp.sqrt(quadratic(x[None], plain.sigma_inv)[0])
         weight = self.rho[i] / jnp.maximum(width, self.rho[i])  # min(1, rho / width)
         pred = jnp.sum(plain.theta_hat * x, axis=0)
@@ -191,7 +248,7 @@ class Lofav:
         paired, other = ridge.regress(paired, twice * x, twice * (reward + pred) / 2)
         stats = None
         if state.stats is not None:
-            both = zip(_layer(state.stats, i), (update, other), strict=True)
+            both = zip(at_layer(state.stats, i), (update, other), strict=True)
             stats = tuple(ridge.follow(one, moved, jnp.asarray(self.fixed_arms)) for one, moved in both)
         error = 0.5 * update.error**2
         failed = ridge.failure(update) | ridge.failure(other)
@@ -215,14 +272,5 @@ class Lofav:
         gamma = bias + square * (state.shrunk_sum + self.log_term)
         return jnp.sqrt(2 * beta), jnp.sqrt(2 * gamma)
 
-    def with_fixed_arms(self, arms: jax.Array) -> Self:
-        """Return the same algorithm for ``arms [num_arms, dim]`` that never change: O(L N d) a round."""
-        chex.assert_shape(arms, (None, self.dim))
-        return parameters.replace(self, fixed_arms=arms)
-
 
 lofav = factory(Lofav)
-
-
-def _layer(stack: Any, i: int) -> Any:
-    return jax.tree.map(lambda v: v[i], stack)
