@@ -32,7 +32,7 @@ from jaxvar import parameters
 from jaxvar.parameters import leaf, pytree, static
 
 SETTINGS = ("bandit", "episodes")
-PRESETS = Path(__file__).with_name("calibration") / "presets"  # what ``jaxvar calibrate`` wrote, one file per setting
+PRESETS = Path(__file__).with_name("presets")  # what ``jaxvar calibrate`` wrote, one file per setting
 
 
 @pytree
@@ -129,7 +129,7 @@ def practical(beta_scale: Any = None, *, setting: str = "bandit") -> RadiusConst
 
     If ``beta_scale`` is not given it is the smallest one at which the confidence event was seen to hold with
     probability 0.99 over a bank of instances, judged by the lower end of an interval: 0.1025 for bandits of up to
-    20,000 rounds, 0.0464 for up to 1,000 episodes. The files in ``jaxvar/calibration/presets`` have the bank, the
+    20,000 rounds, 0.0464 for up to 1,000 episodes. The files in ``jaxvar/presets`` have the bank, the
     counts and the command (``jaxvar calibrate``) that repeats them; calibrate again for much longer runs.
     """
     numbers = dict(calibrated_numbers(PRESETS / f"{parameters.check_choice('setting', setting, SETTINGS)}.json"))

@@ -179,6 +179,8 @@ def folder(tmp_path_factory):
     here = tmp_path_factory.mktemp("project")
     shutil.copytree(ROOT / "jaxvar", here / "jaxvar")
     shutil.copytree(ROOT / "tests" / "reference", here / "tests" / "reference")
+    shutil.copytree(ROOT / "experiments" / "speed", here / "experiments" / "speed")
+    shutil.copy2(ROOT / "experiments" / "__init__.py", here / "experiments")
     for name in TESTS:
         shutil.copy2(ROOT / "tests" / name, here / "tests" / name)
     shutil.copy2(ROOT / "pyproject.toml", here)
