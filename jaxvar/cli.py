@@ -83,7 +83,7 @@ def overview() -> str:
 
 
 def load_verb(name: str) -> tuple[Callable[..., int], Callable[[int], int] | None]:
-    """Import a verb: what tyro makes of the arguments, and the function of that (None if it was run already)."""
+    """Import a verb: the function or options that tyro fills from the arguments, and the function of the options."""
     verb = VERBS[name]
     module = importlib.import_module(verb.module)
     return getattr(module, verb.target), None if verb.run is None else getattr(module, verb.run)

@@ -15,12 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from experiments.speed.numba_random import Array, Bits, fast, noise, normals
+from experiments.speed.numba_random import Array, Axes, Bits, fast, noise, normals
 from experiments.speed.numpy_vector import CAPACITY, TOLERANCE
 
 UNROLLED = 12  # largest dimension whose quadratic form the compiler unrolls completely
-
-Axes = tuple[int, ...]
 
 
 class Setting(NamedTuple):

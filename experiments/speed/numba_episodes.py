@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
-from numpy.typing import NDArray
 
-from experiments.speed.numba_random import LANES, Array, Bits, aligned, fast, uniforms
+from experiments.speed.numba_random import LANES, Array, Axes, Bits, Indices, aligned, fast, uniforms
 from experiments.speed.numpy_loop import model_numbers
 from experiments.speed.numpy_vector import TOLERANCE
 
@@ -27,9 +26,6 @@ CHUNK = 16  # most successors that one loop over seeds sums
 UNROLLED = 12  # largest dimension whose quadratic form the compiler unrolls completely
 TOGETHER = 8  # the same for two of them in one loop
 TAUGHT = 4  # largest dimension in which it is faster to pass an observation to all seeds of a block
-
-Axes = tuple[int, ...]
-Indices = NDArray[np.int64]
 
 
 class Sizes(NamedTuple):
@@ -219,7 +215,8 @@ def _radius(emp: float, log_term: float) -> float:
 
 
 @fast
-def _radii(layers: Array, layer: int, ridge: float, log_term: float, dim: int) -> None:
+def _radii(layers: Array, layer: int, ridge: float, log_term: float, axes: Axes) -> None:
+    dim = len(axes)
     for b in range(LANES):
         emp = layers[layer, _entry(dim, dim, 1) + b]
         for i in range(dim):
@@ -238,7 +235,7 @@ def _plan(task: Task, block: Block, low: int, high: int, log_term: float, sizes:
     dim, states, actions, chunk = sizes
     chunks = value.reshape(horizon + 1, twos.shape[4], len(chunk) * LANES)
     for layer in range(low, high):
-        _radii(layers, layer, scales[layer] * lam, log_term, len(dim))
+        _radii(layers, layer, scales[layer] * lam, log_term, dim)
     empty = _radius(0.0, log_term) / math.sqrt(lam) if high - low < len(scales) else 1e300
     for h in range(horizon - 2, -1, -1):
         for state in range(len(states) if h > 0 else 1):
@@ -358,7 +355,8 @@ def _run(task: Task, sizes: Sizes, rng: Bits, regret: Array) -> None:
         _evaluate(task.transition, task.reward, state, block.policy, block.worth, last, sizes.states)
     for k in range(len(task.logs)):
         _plan(task, block, low, high, task.logs[k], sizes)
-        regret += task.best_value - block.worth[0, :LANES]
+        for b in range(LANES):
+            regret[b] += task.best_value - block.worth[0, b]
         low, high = _play(task, block, low, high, rng, sizes)
 
 
@@ -394,8 +392,7 @@ def ucrl_ave(
     twos = np.ascontiguousarray(padded.reshape(num_states, pairs, 2, dim, chunks, chunk).swapaxes(1, 2))
     scales, lam = np.power(0.25, np.arange(1.0, num_layers + 1.0)), float(norm_bound) ** -2
     task = Task(phi, twos, transition, cdf, reward, best_value, horizon, lam, scales, logs)
-    blocks = -(-num_seeds // LANES)
-    bits = np.random.SeedSequence(seed).generate_state(2 * blocks * LANES, np.uint64).astype(np.uint64)
-    rng = np.ascontiguousarray(bits.reshape(blocks, LANES, 2).swapaxes(1, 2))
+    bits = np.random.SeedSequence(seed).generate_state(2 * LANES * -(-num_seeds // LANES), np.uint64)
+    rng = np.ascontiguousarray(bits.astype(np.uint64).reshape(-1, LANES, 2).swapaxes(1, 2))
     sizes = ((0,) * n for n in (dim, num_states, num_actions, chunk))
     return np.asarray(_run_blocks(task, *sizes, rng)).reshape(-1)[:num_seeds]

@@ -16,7 +16,9 @@ TABLE = 1024  # layers of the ziggurat
 TAIL = 4.038849846109505  # where its tail begins: gives every layer the same area
 
 Array = NDArray[np.float64]
+Axes = tuple[int, ...]  # its length is a size that the compiler knows
 Bits = NDArray[np.uint64]
+Indices = NDArray[np.int64]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _U = np.uint64

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from jaxvar import parameters
-from jaxvar.constants import SETTINGS, RadiusConstants
+from jaxvar.constants import SETTINGS
 from jaxvar.study import names
 from jaxvar.study.building import Built, build
 from jaxvar.study.plain import jsonable
@@ -39,22 +39,13 @@ SHAPE: Options = {
 SWITCHES = (0.0, 12.6)  # none, and the smallest that is proved; the printed 64 is past every layer reached as well
 
 
-class Player(Protocol):
-    """An algorithm with a radius."""
-
-    @property
-    def constants(self) -> RadiusConstants:
-        """Constants of the radius."""
-        ...
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Case:
     """One algorithm on one instance."""
 
     player: str
     instance: str
-    algorithm: Player
+    algorithm: Any  # has the constants of a radius
     environment: object
     length: int  # rounds or episodes
     share: float  # of the seeds: less than 1 where a run takes long
