@@ -250,21 +250,21 @@ def _plan(task: Task, block: Block, low: int, high: int, log_term: float, sizes:
 
 @fast
 def _move(
-    phi: Array, cdf: Array, value: Array, policy: Indices, h: int, x: Array, y: Array, state: Indices, sizes: Sizes
+    phi: Array, cdf: Array, v: Array, pi: Indices, h: int, x: Array, y: Array, state: Indices, dim: Axes, states: Axes
 ) -> None:
-    """Play step h with the uniform numbers in y: features, the state reached and, in y, its V."""
+    """Play step h of the plan v and pi with the uniform numbers in y: features, the state reached and, in y, its V."""
     for b in range(LANES):
         s = state[b]
-        a = policy[h, s * LANES + b]
+        a = pi[h, s * LANES + b]
         reached = 0
-        for z in range(len(sizes.states) - 1):
+        for z in range(len(states) - 1):
             reached += y[b] >= cdf[s, a, z]
-        for i in range(len(sizes.dim)):
+        for i in range(len(dim)):
             total = 0.0
-            for z in range(len(sizes.states)):
-                total += phi[s, a, z, i] * value[h + 1, z * LANES + b]
+            for z in range(len(states)):
+                total += phi[s, a, z, i] * v[h + 1, z * LANES + b]
             x[0, i * LANES + b] = total
-        y[b] = value[h + 1, reached * LANES + b]
+        y[b] = v[h + 1, reached * LANES + b]
         state[b] = reached
 
 
@@ -332,7 +332,7 @@ def _play(task: Task, block: Block, low: int, high: int, rng: Bits, sizes: Sizes
     state[:] = 0
     for h in range(horizon - 1):
         uniforms(rng, y)
-        _move(phi, cdf, value, policy, h, x, y, state, sizes)
+        _move(phi, cdf, value, policy, h, x, y, state, sizes.dim, sizes.states)
         waits[:] = 1.0
         layer, left = 0, float(LANES)
         while layer < len(scales) and left > 0.0:
