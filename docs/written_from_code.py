@@ -269,5 +269,7 @@ def _find(target: str, home: str | None) -> Any:
 def _public(name: str) -> Any:
     value: Any = jaxvar
     for part in name.split(".")[1:]:
+        if not hasattr(value, part):  # a module that nothing has imported yet
+            importlib.import_module(f"{value.__name__}.{part}")
         value = getattr(value, part)
     return value

@@ -1,144 +1,47 @@
 """jaxvar: batched simulation of variance-adaptive bandits and linear mixture MDPs, in JAX.
 
 The ten lines to start from are in the README; ``help`` of each name has its equations, shapes and references.
+
+The public names are those of :mod:`jaxvar.public`. They are loaded when the first of them is used, so that
+``jaxvar --help`` does not wait for JAX.
 """
 
-from jaxvar import (
-    analysis,
-    audit,
-    calibration,
-    constants,
-    figures,
-    nets,
-    planning,
-    random,
-    report,
-    ridge,
-    status,
-    tables,
-    testing,
-)
-from jaxvar import records as record
-from jaxvar.algorithms import catalogue as _catalogue
-from jaxvar.algorithms.ellipsoid import confidence_ball, cw_oful, greedy, oful
-from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step, uniform
-from jaxvar.algorithms.layered import ave_ucb
-from jaxvar.algorithms.moments import hf_ucrl_vtr_plus, ucrl_wvtr
-from jaxvar.algorithms.noise_adaptive import lofav, losan
-from jaxvar.algorithms.save import lin_vdts, save
-from jaxvar.algorithms.sup_lin_ucb import sup_lin_ucb
-from jaxvar.algorithms.thompson import fgts_va, lin_ts
-from jaxvar.algorithms.ucrl_ave import ucrl_ave
-from jaxvar.algorithms.ucrl_vtr import ucrl_vtr, ucrl_vtr_plus
-from jaxvar.algorithms.var_lin import var_lin, var_lin2
-from jaxvar.algorithms.voful import voful, voful2
-from jaxvar.algorithms.weighted_oful import weighted_lin_ts, weighted_oful, weighted_oful_plus
-from jaxvar.cpu import tune_cpu
-from jaxvar.environments import noise, schedules
-from jaxvar.environments.classic_mdp import deep_tree, riverswim
-from jaxvar.environments.explicit_mdp import explicit_mdp
-from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
-from jaxvar.environments.hypercube import hypercube_bandit, hypercube_blocks
-from jaxvar.environments.interface import MdpInstance, Observation
-from jaxvar.environments.linear_bandit import linear_bandit
-from jaxvar.environments.random_mdp import graded_mdp, mixture_mdp
-from jaxvar.environments.replay import replay_bandit
-from jaxvar.records import linear_spaced, log_spaced
-from jaxvar.run import EpisodeTrace, RunResult, Trace, run, trace
-from jaxvar.simulate import SimulationError, SimulationResult, simulate, sweep
-from jaxvar.study.definition import Entry, Study
-from jaxvar.study.result import CellResult, StudyResult, load
-from jaxvar.study.run import run_study
-from jaxvar.study.toml import read_study
-from jaxvar.study.values import RunError, StudyError
+import importlib
+import importlib.util
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "CellResult",
-    "Choice",
-    "Confidence",
-    "Entry",
-    "EpisodeTrace",
-    "MdpInstance",
-    "Model",
-    "Observation",
-    "RunError",
-    "RunResult",
-    "Side",
-    "SimulationError",
-    "SimulationResult",
-    "Step",
-    "Study",
-    "StudyError",
-    "StudyResult",
-    "Trace",
-    "analysis",
-    "audit",
-    "ave_ucb",
-    "calibration",
-    "confidence_ball",
-    "constants",
-    "cw_oful",
-    "deep_tree",
-    "explicit_mdp",
-    "fgts_va",
-    "figures",
-    "graded_mdp",
-    "greedy",
-    "hf_ucrl_vtr_plus",
-    "horizon_dependent_mdp",
-    "horizon_free_mdp",
-    "hypercube_bandit",
-    "hypercube_blocks",
-    "lin_ts",
-    "lin_vdts",
-    "linear_bandit",
-    "linear_spaced",
-    "load",
-    "lofav",
-    "log_spaced",
-    "losan",
-    "mixture_mdp",
-    "nets",
-    "noise",
-    "oful",
-    "planning",
-    "random",
-    "read_study",
-    "record",
-    "replay_bandit",
-    "report",
-    "ridge",
-    "riverswim",
-    "run",
-    "run_study",
-    "save",
-    "schedules",
-    "simulate",
-    "status",
-    "sup_lin_ucb",
-    "sweep",
-    "tables",
-    "testing",
-    "trace",
-    "tune_cpu",
-    "ucrl_ave",
-    "ucrl_vtr",
-    "ucrl_vtr_plus",
-    "ucrl_wvtr",
-    "uniform",
-    "var_lin",
-    "var_lin2",
-    "voful",
-    "voful2",
-    "weighted_lin_ts",
-    "weighted_oful",
-    "weighted_oful_plus",
-]
+if TYPE_CHECKING:
+    from jaxvar.public import *  # noqa: F403
+    from jaxvar.public import __all__ as __all__
 
-# The names above are for readers, editors and type checkers. An algorithm that is not among them is exported as well.
-for _name, _factory in _catalogue.FACTORIES.items():
-    if _name not in __all__:
-        globals()[_name] = _factory
-        __all__.append(_name)
+_FUNCTIONS = ("run", "simulate")  # public functions with the name of the module that they are in
+
+
+class _Package(ModuleType):
+    """The package, which finds its public names and its modules when they are first asked for."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _FUNCTIONS and isinstance(value, ModuleType):
+            return  # set by the import of the module: the name stays that of the function
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in _FUNCTIONS and importlib.util.find_spec(f"{__name__}.{name}") is not None:
+            return importlib.import_module(f"{__name__}.{name}")
+        public = importlib.import_module(f"{__name__}.public")
+        vars(self).update({known: getattr(public, known) for known in public.__all__}, __all__=public.__all__)
+        if name not in vars(self):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return vars(self)[name]
+
+    def __dir__(self) -> list[str]:
+        return sorted({*vars(self), *importlib.import_module(f"{__name__}.public").__all__})
+
+
+sys.modules[__name__].__class__ = _Package

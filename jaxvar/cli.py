@@ -1,179 +1,115 @@
-"""The ``jaxvar`` command."""
+"""The ``jaxvar`` command.
 
-from __future__ import annotations
+A verb is imported when it is asked for: ``jaxvar --help`` and ``jaxvar --version`` do not wait for JAX.
+"""
 
+import importlib
 import sys
+import textwrap
 from collections.abc import Callable
-from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-import jax
-import tyro
+from jaxvar import __version__
 
-from jaxvar.analysis.summaries import BandKind as Kind
-from jaxvar.audit.command import Audit, audit_command
-from jaxvar.bench.catalogue import bench_all
-from jaxvar.bench.draws import Draws, draws
-from jaxvar.bench.growth import Growth, growth
-from jaxvar.bench.kernels import Kernels, kernels
-from jaxvar.bench.report import Bench, bench
-from jaxvar.calibration.command import Calibrate, calibrate_command
-from jaxvar.cpu import tune_cpu
-from jaxvar.figures.of_study import draw_study
-from jaxvar.figures.problems import AxisScale
-from jaxvar.figures.style import Width
-from jaxvar.listing import Format, listing
-from jaxvar.study.commands import Run, export_command, merge_command, run_command
-from jaxvar.study.result import StudyResult
-from jaxvar.tables import TABLES, available
-from jaxvar.tables import Format as TableFormat
+WIDTH = 84  # columns of the overview
 
-TableName = Literal["all", "regret", "exponents", "coverage", "occupancy", "speed"]
-_DEFAULT_AUDIT = Audit()
-_DEFAULT_BENCH = Bench()
-_DEFAULT_CALIBRATE = Calibrate()
-_DEFAULT_DRAWS = Draws()
-_DEFAULT_KERNELS = Kernels()
+
+class Verb(NamedTuple):
+    """A verb of the command line, and where its code is."""
+
+    about: str
+    module: str
+    target: str  # a function of the arguments, or a class of options
+    run: str | None = None  # a function of these options
+    needs_jax: bool = True
+
+
+VERBS = {
+    "audit": Verb("Judge the paper's statements on simulated runs.", "jaxvar.theory.audit", "Audit", "audit_command"),
+    "bench": Verb("Print how many steps per second this machine plays.", "jaxvar.bench", "Bench", "bench"),
+    "calibrate": Verb(
+        "Find the smallest radius that keeps the confidence event as often as promised.",
+        "jaxvar.theory.calibrate",
+        "Calibrate",
+        "calibrate_command",
+    ),
+    "export": Verb("Write a study's results to one file.", "jaxvar.study.commands", "export_command"),
+    "figures": Verb("Draw the figures of a study that was run.", "jaxvar.show", "figures"),
+    "list": Verb("Print the algorithms with what is claimed of them.", "jaxvar.cli", "print_list", needs_jax=False),
+    "merge": Verb(
+        "Join the parts of a study that were run into several folders.", "jaxvar.study.commands", "merge_command"
+    ),
+    "report": Verb("Make one HTML page of a study that was run.", "jaxvar.show", "report"),
+    "run": Verb("Run a study, or what is left of it.", "jaxvar.study.commands", "Run", "run_command"),
+    "table": Verb("Print the tables of a study that was run.", "jaxvar.show", "table"),
+    "version": Verb("Print the version.", "jaxvar.cli", "print_version", needs_jax=False),
+}
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns its exit code (2 for bad usage)."""
-    tune_cpu()
-    jax.config.update("jax_enable_x64", True)
-    commands: dict[str, Callable[..., int]] = {
-        "audit": _audit,
-        "bench": _bench,
-        "calibrate": _calibrate,
-        "draws": _draws,
-        "export": export_command,
-        "figures": _figures,
-        "growth": _growth,
-        "kernels": _kernels,
-        "list": _list,
-        "merge": merge_command,
-        "report": _report,
-        "run": _run,
-        "table": _table,
-        "version": _version,
-    }
-    return tyro.extras.subcommand_cli_from_dict(commands, args=argv, prog="jaxvar")
+    """Run the command and return its exit code (2 for bad usage)."""
+    words = sys.argv[1:] if argv is None else argv
+    if not words or words[0] in ("-h", "--help"):
+        print(overview(), end="")
+        return 0
+    name, *rest = words
+    if name == "--version":
+        return print_version()
+    if name not in VERBS:
+        print(f"jaxvar: unknown verb {name!r}; the verbs are {', '.join(VERBS)}", file=sys.stderr)
+        return 2
+    if VERBS[name].needs_jax:
+        import jax
+
+        tune_cpu()
+        jax.config.update("jax_enable_x64", True)
+    import tyro
+
+    target, run = load_verb(name)
+    found = tyro.cli(target, prog=f"jaxvar {name}", args=rest)
+    return found if run is None else run(found)
 
 
-def _audit(options: tyro.conf.OmitArgPrefixes[Audit] = _DEFAULT_AUDIT) -> int:
-    """Judge the paper's statements on simulated runs; exit code 1 where one that should hold is broken."""
-    return audit_command(options)
+def overview() -> str:
+    """Return the help of the command: usage, and a line for each verb."""
+    usage = f"usage: jaxvar [-h] [--version] {{{','.join(VERBS)}}} ..."
+    lines = textwrap.wrap(usage, WIDTH, subsequent_indent=" " * 7, break_long_words=False)
+    lines += ["", "Batched simulation of variance-adaptive bandits and reinforcement learning.", ""]
+    for name, verb in VERBS.items():
+        indent = f"  {name:11}"
+        lines += textwrap.wrap(verb.about, WIDTH, initial_indent=indent, subsequent_indent=" " * len(indent))
+    lines += ["", "jaxvar VERB --help shows the options of a verb."]
+    return "\n".join(lines) + "\n"
 
 
-def _bench(options: tyro.conf.OmitArgPrefixes[Bench] = _DEFAULT_BENCH) -> int:
-    """Print time and memory per seed-round beside NumPy and Numba programs of the same algorithms."""
-    return bench_all(options) if options.all else bench(options)
+def load_verb(name: str) -> tuple[Callable[..., int], Callable[[int], int] | None]:
+    """Import a verb: the function or options that tyro fills from the arguments, and the function of the options."""
+    verb = VERBS[name]
+    module = importlib.import_module(verb.module)
+    return getattr(module, verb.target), None if verb.run is None else getattr(module, verb.run)
 
 
-def _calibrate(options: tyro.conf.OmitArgPrefixes[Calibrate] = _DEFAULT_CALIBRATE) -> int:
-    """Find the smallest multiplier of the radius that keeps the confidence event as often as promised."""
-    return calibrate_command(options)
+def tune_cpu() -> None:
+    """Make the settings of :func:`jaxvar.tune_cpu`, which must be made before JAX is first used."""
+    from jaxvar import cpu
+
+    cpu.tune_cpu()
 
 
-def _draws(options: tyro.conf.OmitArgPrefixes[Draws] = _DEFAULT_DRAWS) -> int:
-    """Print what drawing fresh arms costs, beside what the algorithms do with them."""
-    return draws(options)
-
-
-def _figures(
-    directory: tyro.conf.Positional[Path],
-    width: Width = "neurips",
-    scale: AxisScale = "log",
-    band: Kind = "simultaneous",
-    out: Path | None = None,
-) -> int:
-    """Draw the figures of a study that was run: PDF and PNG at a venue's width, and their captions.
-
-    Args:
-      directory: of the study.
-      width: the column or text width of a venue.
-      scale: of the axes of regret curves.
-      band: around regret curves: for each round by itself, or for all together.
-      out: folder for the figures; by default, figures inside the study's own.
-    """
-    return _of_study(directory, lambda result: _draw(result, out or directory / "figures", width, scale, band))
-
-
-def _draw(result: StudyResult, out: Path, width: Width, scale: AxisScale, band: Kind) -> None:
-    for path in draw_study(result, out, width=width, scale=scale, kind=band):
-        print(path.resolve())
-
-
-def _growth(options: tyro.conf.OmitArgPrefixes[Growth]) -> int:
-    """Measure how time grows with rounds, layers, dimension, arms and seeds; numbers and figures go to a folder."""
-    print(growth(options))
-    return 0
-
-
-def _kernels(options: tyro.conf.OmitArgPrefixes[Kernels] = _DEFAULT_KERNELS) -> int:
-    """Print kernels per round and memory of the programs compiled for an accelerator, which need not be there."""
-    jax.config.update("jax_platforms", "cpu")  # a compiler's plugin would else look for its hardware, and complain
-    return kernels(options)
-
-
-def _list(to: Format = "text") -> int:
+def print_list(to: Literal["text", "csv", "latex"] = "text") -> int:
     """Print the algorithms with what is claimed of them, in the order of the paper's comparison tables.
 
     Args:
       to: plain text, CSV with every field, or LaTeX.
     """
+    from jaxvar.listing import listing
+
     print(listing(to), end="")
     return 0
 
 
-def _report(directory: tyro.conf.Positional[Path], out: Path | None = None) -> int:
-    """Make one HTML page of a study that was run, which opens anywhere and needs no network.
-
-    Args:
-      directory: of the study.
-      out: where the page goes; by default, report.html inside the study's own folder.
-    """
-    from jaxvar.report import write_page
-
-    return _of_study(directory, lambda result: print(write_page(result, out or directory / "report.html").resolve()))
-
-
-def _run(options: tyro.conf.OmitArgPrefixes[Run]) -> int:
-    """Run a study, or what is left of it, into a folder of results."""
-    return run_command(options)
-
-
-def _table(directory: tyro.conf.Positional[Path], to: TableFormat = "text", what: TableName = "all") -> int:
-    """Print the tables of a study that was run.
-
-    Args:
-      directory: of the study.
-      to: plain text, CSV with all digits, LaTeX (which needs the package booktabs) or Markdown.
-      what: which table; all are those for which there are records.
-    """
-    return _of_study(directory, lambda result: print(_tables(result, to, what), end=""))
-
-
-def _tables(result: StudyResult, to: TableFormat, what: TableName) -> str:
-    names = available(result) if what == "all" else (what,)
-    return "\n".join(TABLES[name](result).to(to) for name in names)
-
-
-def _of_study(directory: Path, use: Callable[[StudyResult], None]) -> int:
-    """Load a study and do something with it; exit code 1, with a sentence, where that fails."""
-    from jaxvar.study.result import load
-
-    try:
-        use(load(directory))
-    except (ValueError, OSError, RuntimeError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-def _version() -> int:
+def print_version() -> int:
     """Print the version."""
-    from jaxvar import __version__
-
     print(__version__)
     return 0
 

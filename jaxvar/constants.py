@@ -25,15 +25,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-import jax
 import numpy as np
 
 from jaxvar import parameters
-from jaxvar.parameters import leaf, pytree, static
+from jaxvar.parameters import Number, leaf, pytree, static
 
-Number = jax.Array | float  # a leaf, which may be traced
 SETTINGS = ("bandit", "episodes")
-PRESETS = Path(__file__).with_name("calibration") / "presets"  # what ``jaxvar calibrate`` wrote, one file per setting
+PRESETS = Path(__file__).with_name("presets")  # what ``jaxvar calibrate`` wrote, one file per setting
 
 
 @pytree
@@ -151,7 +149,7 @@ def practical(beta_scale: Number | None = None, *, setting: str = "bandit") -> R
     Every layer uses the empirical variance. If ``beta_scale`` is not given it is the smallest one at which the
     confidence event was seen to hold with probability 0.99 over a bank of instances, judged by the lower end of an
     interval: 0.1025 for bandits of up to 20,000 rounds, 0.0464 for up to 1,000 episodes. The files in
-    ``jaxvar/calibration/presets`` have the bank, the counts and the command (``jaxvar calibrate``) that repeats them;
+    ``jaxvar/presets`` have the bank, the counts and the command (``jaxvar calibrate``) that repeats them;
     calibrate again for much longer runs.
     """
     numbers: dict[str, Number] = dict(

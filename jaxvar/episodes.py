@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 from chex import ArrayTree
 
-from jaxvar import game, planning, random, records, status, ties
+from jaxvar import game, planning, random, records, status
+from jaxvar.algorithms.bandit import default_tolerance
 from jaxvar.algorithms.interface import EpisodicAlgorithm, Model, Step
 from jaxvar.environments.interface import EpisodicEnvironment, MdpInstance
 from jaxvar.lowering import draw_state, take
@@ -170,6 +171,6 @@ def _summary(
     """The episode's regret, whether its plan was optimistic, and the variances of V* and of V along its path."""
     first = visits.state[0]
     gap = jnp.maximum(take(optimal[0], first) - take(played[0], first), 0)  # rounding may go below 0
-    slack = ties.default_tolerance(optimal.dtype)
+    slack = default_tolerance(optimal.dtype)
     optimistic = jnp.ones((), bool) if value is None else jnp.all(value >= optimal - slack)
     return gap, optimistic, jnp.sum(visits.variance, axis=0), jnp.sum(visits.value_variance, axis=0)

@@ -1,4 +1,4 @@
-"""``jaxvar list``: what is claimed of each algorithm, in the order of the paper's two comparison tables.
+"""``jaxvar list``: the claims of all algorithms, in the order of the paper's two comparison tables.
 
 Rows come from :data:`jaxvar.algorithms.catalogue.CLAIMS`. Where the paper's own table has a slip, the row shows what is
 right and a note below says what is printed.
@@ -59,28 +59,28 @@ COLUMNS = (
 
 
 def listing(to: Format, claims: Sequence[Claim] = CLAIMS) -> str:
-    """The tables as plain text of at most 120 columns, as CSV or as LaTeX."""
+    """Return the tables as plain text of at most 120 columns, as CSV or as LaTeX."""
     return {"text": as_text, "csv": as_csv, "latex": as_latex}[to](claims)
 
 
 def sections(claims: Sequence[Claim]) -> list[tuple[str, list[Claim]]]:
-    """Titles and rows of the tables that are not empty."""
+    """Return titles and rows of the tables that are not empty."""
     found = [(title, [c for c in claims if (c.setting, c.table) == (setting, t)]) for title, setting, t in SECTIONS]
     return [(title, rows) for title, rows in found if rows]
 
 
 def used_columns(rows: Sequence[Claim]) -> list[Column]:
-    """The columns in which some row has an entry."""
+    """Return the columns in which some row has an entry."""
     return [column for column in COLUMNS if any(column.cell(claim) for claim in rows)]
 
 
 def note_on(claim: Claim) -> str:
-    """What the paper prints instead, for a footnote."""
+    """Return a footnote with what the paper prints instead."""
     return f"{claim.name}: the paper prints {claim.printed}."
 
 
 def as_text(claims: Sequence[Claim]) -> str:
-    """Plain text; cells that are too long are wrapped."""
+    """Return plain text; cells that are too long are wrapped."""
     lines, notes = textwrap.wrap(LEGEND, WIDTH), []
     for title, rows in sections(claims):
         columns = used_columns(rows)
@@ -103,13 +103,13 @@ def as_text(claims: Sequence[Claim]) -> str:
 
 
 def _wrap(cell: str, width: int) -> list[str]:
-    """Lines of a cell, never broken inside the argument of a root."""
+    """Split a cell into lines, but never inside the argument of a root."""
     kept = re.sub(r"sqrt\([^+]*?\)", lambda root: root[0].replace(" ", "\xa0"), cell)
     return [line.replace("\xa0", " ") for line in textwrap.wrap(kept, width, break_on_hyphens=False)]
 
 
 def _beside(cells: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
-    """Cells of several lines, side by side."""
+    """Join cells of several lines side by side."""
     height = max(len(cell) for cell in cells)
     padded = [[*cell, *[""] * (height - len(cell))] for cell in cells]
     rows = zip(*padded, strict=True)
@@ -117,7 +117,7 @@ def _beside(cells: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
 
 
 def as_csv(claims: Sequence[Claim]) -> str:
-    """One row per algorithm with every field of its claim; what is not there is empty."""
+    """Return one row per algorithm with every field of its claim; what is not there is empty."""
     names = [field.name for field in dataclasses.fields(Claim)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -130,7 +130,7 @@ def as_csv(claims: Sequence[Claim]) -> str:
 
 
 def as_latex(claims: Sequence[Claim]) -> str:
-    """One ``tabular`` per table, for which no package is needed; notes follow the table they belong to."""
+    """Return one ``tabular`` per table, which needs no package; notes follow the table they belong to."""
     parts = []
     for title, rows in sections(claims):
         columns, notes = used_columns(rows), list[str]()
@@ -161,7 +161,7 @@ _SPECIAL = {c: rf"\{c}" for c in "&%$#_{}"} | {
 
 
 def escape(text: str) -> str:
-    """Text with the characters that LaTeX reads as commands made printable."""
+    """Escape the characters that LaTeX reads as commands."""
     return "".join(_SPECIAL.get(c, c) for c in text)
 
 
@@ -171,7 +171,7 @@ _MATHS = {"sum sigma^2": r"\textstyle\sum\sigma^2", "sigma": r"\sigma", "Var*": 
 
 
 def typeset(cell: str) -> str:
-    """A bound such as ``d sqrt(sum sigma^2) + d^1.5`` as a formula; any other text escaped."""
+    """Return a bound such as ``d sqrt(sum sigma^2) + d^1.5`` as a formula, and any other text escaped."""
     formula, closers, at = "", list[str](), 0
     while at < len(cell):
         token = _TOKEN.match(cell, at)

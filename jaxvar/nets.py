@@ -32,8 +32,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import status
-from jaxvar.constants import Number
 from jaxvar.lowering import combine, outer
+from jaxvar.parameters import Number
 
 _SLACK = 1e-9  # of comparisons that a parameter on an edge decides; it lets more pass, never less
 _FINEST = 4096  # no box has cells of fewer rounding errors than this

@@ -16,21 +16,13 @@ from scipy import stats
 
 import jaxvar as jv
 from jaxvar.algorithms.save import FixedSave, Save
-from jaxvar.audit import (
-    STREAMS,
-    audit_layer,
-    audit_save,
-    audit_stream,
-    audit_ucrl_ave,
-    bandit,
-    cases,
-    layers,
-    mixture,
-    recursion,
-)
-from jaxvar.audit.martingales import TIGHT
-from jaxvar.audit.statement import Finding, Statement, finding
 from jaxvar.parameters import leaf, pytree
+from jaxvar.theory import audit as cases
+from jaxvar.theory import bandit, mixture, recursion
+from jaxvar.theory import reference_ridge as layers
+from jaxvar.theory.audit import STREAMS, audit_layer, audit_save, audit_stream, audit_ucrl_ave
+from jaxvar.theory.martingales import TIGHT
+from jaxvar.theory.statement import Finding, Statement, finding
 
 ALARM = 1e-4
 KEY = jax.random.key(3)

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jaxvar.audit import command, martingales
-from jaxvar.audit.figure import slack_figure
-from jaxvar.audit.outcome import Outcome, counterexamples, table
-from jaxvar.audit.page import page
-from jaxvar.audit.statement import Statement, finding
 from jaxvar.cli import main
+from jaxvar.theory import audit as command
+from jaxvar.theory import martingales
+from jaxvar.theory.audit_page import page, slack_figure
+from jaxvar.theory.statement import Outcome, Statement, counterexamples, finding, table
 
 
 @pytest.fixture(autouse=True)

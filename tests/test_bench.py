@@ -1,12 +1,13 @@
-"""The programs that ``jaxvar bench`` compares with play the same game."""
+"""Programs that ``python -m experiments speed`` compares with play the same game; ``jaxvar bench`` prints its lines."""
 
 import jax
 import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar.bench import numpy_episodes, numpy_loop, numpy_vector
-from jaxvar.bench.report import Bench, bandit_game, bench, episodic_game
+from experiments.speed import numpy_loop, numpy_vector
+from experiments.speed.comparison import Comparison, bandit_game, compare, episodic_game
+from jaxvar import bench as package
 
 SIZE = {"dim": 4, "num_arms": 8, "num_rounds": 400}
 
@@ -19,7 +20,7 @@ def test_rival_has_the_same_mean_regret(name, fresh):
     Independent samples of 256 and 512 seeds; their means differ by more than 5 standard errors with probability below
     1e-6 in each of the six cases.
     """
-    options = Bench(dim=SIZE["dim"], arms=SIZE["num_arms"], rounds=SIZE["num_rounds"], seeds=512)
+    options = Comparison(dim=SIZE["dim"], arms=SIZE["num_arms"], rounds=SIZE["num_rounds"], seeds=512)
     algorithm, environment = bandit_game(options, name, fresh)
     out = jv.simulate(algorithm, environment, key=jax.random.key(1), num_rounds=400, num_seeds=512, record_at=1)
     ours = out.regret[:, -1]
@@ -52,46 +53,52 @@ def assert_same_mean_regret(options, rival, num_seeds, rival_seeds):
 @pytest.mark.slow
 def test_episodic_rival_has_the_same_mean_regret():
     """96 seeds of ours against 12 of the NumPy loop."""
-    options = Bench(states=4, actions=3, features=2, horizon=4, episodes=150)
-    assert_same_mean_regret(options, numpy_episodes.ucrl_ave, 96, 12)
+    options = Comparison(states=4, actions=3, features=2, horizon=4, episodes=150)
+    assert_same_mean_regret(options, numpy_loop.ucrl_ave, 96, 12)
 
 
 @pytest.mark.slow
 def test_episodic_numba_rival_has_the_same_mean_regret():
     """256 seeds of either."""
-    from jaxvar.bench import numba_episodes
+    from experiments.speed import numba_episodes
 
-    assert_same_mean_regret(Bench(episodes=200), numba_episodes.ucrl_ave, 256, 256)
+    assert_same_mean_regret(Comparison(episodes=200), numba_episodes.ucrl_ave, 256, 256)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(5, 3, 4, 6), (18, 2, 2, 4), (3, 2, 13, 4)], ids=["plain", "chunks", "rolled"])
-def test_numba_rivals_of_episodes_play_the_same_games(sizes):
-    """Seeds by themselves and in lanes draw the same numbers, so that only rounding may tell their regrets apart.
-
-    The sizes reach every branch: odd actions, successors in two chunks, quadratic forms that are not unrolled. 70 seeds
-    are more than a block of lanes.
-    """
-    from jaxvar.bench import numba_episodes, numba_episodes_scalar
+def test_numba_rival_of_episodes_is_right_in_every_branch(sizes):
+    """The sizes reach them all: odd actions, successors in two chunks, quadratic forms that are not unrolled."""
+    from experiments.speed import numba_episodes
 
     states, actions, features, horizon = sizes
-    options = Bench(states=states, actions=actions, features=features, horizon=horizon)
-    algorithm, environment = episodic_game(options)
-    instance = jax.tree.map(np.asarray, environment.init(jax.random.key(0)))
-    model = (instance.phi, instance.reward, instance.theta_star)
-    size = {"horizon": horizon, "num_episodes": 150, "norm_bound": float(algorithm.norm_bound), "delta": 0.01}
-    one, other = (m.ucrl_ave(*model, **size, num_seeds=70, seed=3) for m in (numba_episodes_scalar, numba_episodes))
-    assert one.shape == (70,) and np.ptp(one) > 0
-    np.testing.assert_allclose(one, other, rtol=1e-9)
+    options = Comparison(states=states, actions=actions, features=features, horizon=horizon, episodes=150)
+    assert_same_mean_regret(options, numba_episodes.ucrl_ave, 256, 200)  # 200 seeds do not fill the last block
 
 
 @pytest.mark.slow
 def test_bench_prints_a_row_per_algorithm(capsys):
     """The command runs with Numba, and names versions and devices."""
-    options = Bench(
+    options = Comparison(
         dim=3, arms=4, rounds=50, seeds=16, repeats=1, algorithms=("oful", "ucrl_ave"), episodes=20, episode_seeds=16
     )
-    assert bench(options) == 0
+    assert compare(options) == 0
     printed = capsys.readouterr().out
     assert "numba" in printed and "steps/s" in printed and printed.count("oful f") == 2
-    assert printed.count("numba, 1 per core") == 3 and printed.count("numba, in lanes") == 1
+    assert printed.count("numba, 1 per core") == 2 and printed.count("numba, in lanes") == 1
+
+
+def test_package_prints_a_line_per_program(capsys):
+    """Without Numba or anything else beside the package; SAVE and AVE-UCB are not asked for here."""
+    assert package.bench(package.Bench(algorithms=("oful", "ucrl_ave"), seeds=8, rounds=20, dim=2, arms=3)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "jaxvar" in lines[0] and "device" in lines[0] and "float" in lines[1]
+    assert [line.split()[0] for line in lines[-3:]] == ["oful", "oful", "ucrl_ave"]
+    for line in lines[-3:]:
+        speed, first, size = line.split()[-3:]
+        assert float(speed) > 0 and float(first) > 0 and int(size.replace(",", "")) > 8
+
+
+def test_package_refuses_unknown_names(capsys):
+    assert package.bench(package.Bench(algorithms=("greedy",))) == 2
+    assert "oful, save, ave_ucb, ucrl_ave, got greedy" in capsys.readouterr().err

@@ -1,14 +1,14 @@
-"""``jaxvar bench --all``: every algorithm beside its twin."""
+"""``python -m experiments speed --all``: every algorithm beside its twin."""
 
 import pytest
 
+from experiments.speed import twins as catalogue
+from experiments.speed.comparison import Comparison
 from jaxvar.algorithms.catalogue import CLAIMS
-from jaxvar.bench import catalogue
-from jaxvar.bench.report import Bench
 
 pytestmark = pytest.mark.slow  # programs that measure; nothing else depends on them
 
-TINY = Bench(
+TINY = Comparison(
     dim=3, arms=4, rounds=40, seeds=16, repeats=1, states=3, actions=2, features=3, horizon=3, episodes=20,
     episode_seeds=16, all=True, twin_turns=5,
 )  # fmt: skip
@@ -86,7 +86,7 @@ def test_bench_all_prints_its_lines(monkeypatch, capsys):
     """One algorithm with its twin, one whose twin is not there."""
     find = catalogue.find_twin
     monkeypatch.setattr(catalogue, "find_twin", lambda x: find(x) if x.name == "lin_ts" else (None, "-: it is away"))
-    assert catalogue.bench_all(Bench(**vars(TINY) | {"algorithms": ("ucrl_vtr", "lin_ts")})) == 0
+    assert catalogue.compare_all(Comparison(**vars(TINY) | {"algorithms": ("ucrl_vtr", "lin_ts")})) == 0
     *_, header, bandit, episodes, note = capsys.readouterr().out.splitlines()
     titles = header.split()
     assert titles[:2] == ["seeds", "K"] and "ratio" in titles
@@ -101,5 +101,5 @@ def test_bench_all_prints_its_lines(monkeypatch, capsys):
 
 def test_bench_all_refuses_unknown_names(capsys):
     """A typing error must not look like an empty table."""
-    assert catalogue.bench_all(Bench(algorithms=("greedy",))) == 2
+    assert catalogue.compare_all(Comparison(algorithms=("greedy",))) == 2
     assert "greedy" in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxvar.bench.devices import Devices, Row, devices, show
+from experiments.speed.devices import Devices, Row, devices, show
 
 pytestmark = pytest.mark.slow  # programs that measure; nothing else depends on them
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar import calibration, cli, ridge
+from jaxvar import cli, ridge
 from jaxvar import constants as presets
-from jaxvar.calibration import command, evidence, preset, search, show
-from jaxvar.calibration.bank import SHAPE
-from jaxvar.calibration.evidence import smallest
 from jaxvar.parameters import pytree, static
+from jaxvar.theory import calibrate, calibration
+from jaxvar.theory.bank import SHAPE
+from jaxvar.theory.calibration import smallest
 
 SETTINGS = ("bandit", "episodes")
 
@@ -103,7 +103,7 @@ def test_the_worst_case_decides() -> None:
 @pytest.mark.parametrize(("delta", "level", "least"), [(0.01, 0.95, 368), (0.1, 0.95, 36), (0.01, 0.9, 299)])
 def test_seeds_that_can_show_something(delta: float, level: float, least: int) -> None:
     """(1 - delta)^n <= (1 - level) / 2 from this n on."""
-    assert evidence.seeds_needed(delta, level) == least
+    assert calibration.seeds_needed(delta, level) == least
     assert (1 - delta) ** least <= (1 - level) / 2 < (1 - delta) ** (least - 1)
     with pytest.raises(ValueError, match=rf"^seeds must be at least {least} .* got {least - 1}"):
         known(seeds=least - 1, delta=delta, level=level)
@@ -112,11 +112,11 @@ def test_seeds_that_can_show_something(delta: float, level: float, least: int) -
 def test_few_seeds_make_no_claim(tmp_path: Path) -> None:
     """Fails if a result of fewer than 200 seeds is passed off as one, or can become a preset."""
     few, enough = known(seeds=199), known(seeds=200)
-    assert not few.is_claim and "not a claim" in show.verdict(few, 0.0)
-    assert enough.is_claim and "not a claim" not in show.verdict(enough, 0.0)
+    assert not few.is_claim and "not a claim" in calibrate.verdict(few, 0.0)
+    assert enough.is_claim and "not a claim" not in calibrate.verdict(enough, 0.0)
     mixed = dataclasses.replace(enough, cases=(enough.cases[0], few.cases[1]))
     assert not mixed.is_claim
-    path = preset.write_preset(tmp_path / "few.json", preset.to_json(few, 0.0, "jaxvar calibrate"))
+    path = calibration.write_preset(tmp_path / "few.json", calibration.to_json(few, 0.0, "jaxvar calibrate"))
     with pytest.raises(ValueError, match=r"few\.json must hold a claim"):
         presets.calibrated_numbers(path)
 
@@ -152,7 +152,7 @@ def test_a_mutated_radius_moves_the_multiplier(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ridge, "radius", thirtieth)
     try:
         assert calibration.calibrate([bandit()], **options).multiplier(0.0) is None
-        larger = [30 * scale for scale in search.OCTAVES]
+        larger = [30 * scale for scale in calibration.OCTAVES]
         wrong = calibration.calibrate([bandit()], **options, scales=larger).multiplier(0.0)
     finally:
         jax.clear_caches()
@@ -170,18 +170,20 @@ def test_printed_and_proved_switch_are_the_same_at_these_lengths() -> None:
 def test_json_round_trip(tmp_path: Path) -> None:
     """Fails if anything counted is lost or changed on the way through the file."""
     found = known(seeds=100)
-    path = preset.write_preset(tmp_path / "one.json", preset.to_json(found, 0.0, "jaxvar calibrate --seeds 100"))
-    assert preset.read_calibration(path) == found
+    path = calibration.write_preset(
+        tmp_path / "one.json", calibration.to_json(found, 0.0, "jaxvar calibrate --seeds 100")
+    )
+    assert calibration.read_calibration(path) == found
     content = json.loads(path.read_text())
     assert content["constants"] == {"beta_scale": found.multiplier(0.0), "switch": 0.0, **found.shape}
     assert content["claim"] is False and list(tmp_path.iterdir()) == [path]
     path.write_text(json.dumps({**content, "format": 99}))
     with pytest.raises(ValueError, match="format 99"):
-        preset.read_calibration(path)
+        calibration.read_calibration(path)
     hopeless = known(seeds=100, scales=(0.2, 0.1))
-    assert "no multiplier tried" in show.verdict(hopeless, 0.0)
+    assert "no multiplier tried" in calibrate.verdict(hopeless, 0.0)
     with pytest.raises(ValueError, match=r"^switch"):
-        preset.to_json(hopeless, 0.0, "")
+        calibration.to_json(hopeless, 0.0, "")
 
 
 def run_cli(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
@@ -197,7 +199,7 @@ def test_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest
         asked.append((setting, options))
         return KNOWN
 
-    monkeypatch.setattr(command, "bank", small_bank)
+    monkeypatch.setattr(calibrate, "bank", small_bank)
     out = tmp_path / "made" / "here"
     words = ["--seeds", "100", "--rounds", "7", "--delta", "0.1", "--switches", "0"]
     assert run_cli(monkeypatch, *words, "--out", str(out)) == 1  # the octaves end at 0.5
@@ -205,7 +207,7 @@ def test_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest
     assert asked == [("bandit", {"delta": 0.1, "length": 7})]
     assert sorted(p.name for p in out.iterdir()) == ["points.csv", "summary.txt", "switch_0.pdf", "switch_0.png"]
 
-    monkeypatch.setattr(command, "bank", lambda setting, **options: KNOWN[1:])
+    monkeypatch.setattr(calibrate, "bank", lambda setting, **options: KNOWN[1:])
     assert run_cli(monkeypatch, *words, "--out", str(out)) == 0
     printed = capsys.readouterr().out
     assert "not a claim" in printed and "narrow" in printed
@@ -227,10 +229,10 @@ def test_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest
 def test_points_and_figure_show_every_count() -> None:
     """Fails if a grid or a case is left out of the table or of the figure."""
     found = known(seeds=100)
-    table = show.points(found)
+    table = calibrate.points(found)
     assert len(table.rows) == sum(len(run.scales) for run in found.runs) == 4 * len(TENTHS)
     assert [row[6].estimate * 100 for row in table.rows[: len(TENTHS)]] == pytest.approx(list(found.runs[0].held))
-    drawing = show.figure(found, 0.0)
+    drawing = calibrate.figure(found, 0.0)
     assert len(drawing.figure.axes) == len(KNOWN)
     for axis, (coarse, fine) in zip(drawing.figure.axes, (found.runs[0::2], found.runs[1::2]), strict=True):
         drawn = np.sort(np.concatenate([np.asarray(line.get_xdata()) for line in axis.lines[2:]][1:]))
@@ -242,7 +244,7 @@ def test_points_and_figure_show_every_count() -> None:
 def test_shipped_preset_follows_from_its_counts(setting: str) -> None:
     """Fails if a number of the preset was written by hand, or the bank has changed since it was measured."""
     path = presets.PRESETS / f"{setting}.json"
-    content, found = json.loads(path.read_text()), preset.read_calibration(path)
+    content, found = json.loads(path.read_text()), calibration.read_calibration(path)
     made = jv.constants.practical(setting=setting)
     assert made.setting == setting and made.label == "practical" and float(made.switch) == 0.0
     for name in presets.number_names():
@@ -270,11 +272,11 @@ def test_shipped_preset_follows_from_its_counts(setting: str) -> None:
 
 def replayed(setting: str, instance: str, player: str, runs: slice) -> None:
     """Play some of the runs behind a preset again."""
-    found = preset.read_calibration(presets.PRESETS / f"{setting}.json")
+    found = calibration.read_calibration(presets.PRESETS / f"{setting}.json")
     number = next(i for i, c in enumerate(found.cases) if (c.instance, c.player) == (instance, player))
     case, seeds = calibration.bank(setting)[number], found.cases[number].seeds
     for run in [run for run in found.runs if run.case == number and run.switch == 0.0][runs]:
-        again = search._play(number, case, run.switch, run.scales, seeds, run.first_seed, found.key)
+        again = calibration._play(number, case, run.switch, run.scales, seeds, run.first_seed, found.key)
         assert again == run
 
 

@@ -14,6 +14,8 @@ import tyro
 from sphinx.util.inventory import InventoryFile
 
 import jaxvar as jv
+from experiments.speed.__main__ import VERBS
+from experiments.speed.comparison import Comparison
 from jaxvar import cli
 from jaxvar.algorithms.catalogue import CLAIMS
 from tests.examples import blocks, run_python
@@ -98,9 +100,7 @@ def test_every_algorithm_is_in_the_table(site):
 
 def test_every_command_is_in_the_reference(site):
     page = (site / "command_line.html").read_text()
-    theory = ("audit", "calibrate")
-    measuring = ("bench", "draws", "growth", "kernels", "list")
-    for verb in (*theory, *measuring, "export", "figures", "merge", "report", "run", "table"):
+    for verb in ("audit", "bench", "calibrate", "export", "figures", "list", "merge", "report", "run", "table"):
         assert f"usage: jaxvar {verb} " in page, verb
     assert "--checkpoint-seconds" in page
 
@@ -136,24 +136,26 @@ def test_studies_are_right(page, tmp_path):
         jv.read_study(path)
 
 
-def commands(page):
-    """The ``jaxvar`` command lines of a page, in blocks and within sentences."""
+def commands(page, begin="jaxvar"):
+    """The arguments of a page's command lines that begin so, in blocks and within sentences."""
     lines = [line for text in blocks(page, "bash") for line in text.splitlines()]
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     lines += [re.sub(r"\s+", " ", found) for found in re.findall(r"`([^`]+)`", text)]
-    split = (shlex.split(line.removesuffix("&"), comments=True) for line in lines if line.startswith("jaxvar "))
-    return [words[1:] for words in split]
+    found = [f"{line} " for line in lines if f"{line} ".startswith(f"{begin} ")]
+    given = (line.removeprefix(begin).strip().removesuffix("&") for line in found)
+    return [words for words in (tuple(shlex.split(line, comments=True)) for line in given) if words or " " in begin]
 
 
 @pytest.fixture
 def parse(monkeypatch):
     """Parses a command line as ``jaxvar`` does, and does nothing with it."""
-    real = tyro.extras.subcommand_cli_from_dict
+    real = cli.load_verb
 
-    def only_parse(verbs, **options):
-        return real({name: _idle(verb) for name, verb in verbs.items()}, **options)
+    def only_parse(name):
+        target, run = real(name)
+        return (_idle(target), None) if run is None else (target, lambda options: 0)
 
-    monkeypatch.setattr(tyro.extras, "subcommand_cli_from_dict", only_parse)
+    monkeypatch.setattr(cli, "load_verb", only_parse)
     monkeypatch.setattr(cli, "tune_cpu", lambda: None)  # JAX has started already
     return lambda words: cli.main(list(words))
 
@@ -177,6 +179,15 @@ def test_commands_exist_with_their_options(parse):
                 parse([*words, "--help"])
         if words[0] == "run" and not any(w.endswith(".toml") for w in words):
             jv.read_study(next(w for w in words[1:] if w in ("quick", "headline", "episodes")))
+
+
+def test_commands_of_experiments_exist_with_their_options():
+    """``python -m experiments speed [VERB] [OPTIONS]``, in blocks and within sentences."""
+    begin = "python -m experiments speed"
+    found = {words for page in SHOWN for words in commands(page, begin)}
+    assert {words[:1] for words in found} >= {(), ("draws",), ("growth",), ("kernels",), ("precision",), ("devices",)}
+    for verb, *options in (words if words[:1] and words[0] in VERBS else ("", *words) for words in found):
+        tyro.cli(VERBS.get(verb, Comparison), args=options)
 
 
 def test_wrong_commands_are_noticed(parse):

@@ -11,7 +11,7 @@ import matplotlib
 import numpy as np
 import pytest
 
-from jaxvar import cli, figures
+from jaxvar import cli, figures, show
 from jaxvar.analysis import GrowthFit, Law, Term
 from jaxvar.analysis.captions import visible
 from jaxvar.figures.style import COLOURS, WIDTHS, looks
@@ -258,7 +258,7 @@ def stored(monkeypatch, tmp_path):
             raise FileNotFoundError(f"no study in {folder}")
         return whole_study(("A", "B"))
 
-    monkeypatch.setattr("jaxvar.study.result.load", load)
+    monkeypatch.setattr(show, "load", load)
     monkeypatch.setattr(cli, "tune_cpu", lambda: None)  # the tests' devices are made
     return tmp_path
 

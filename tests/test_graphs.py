@@ -16,22 +16,21 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxvar.bench import hlo
-from jaxvar.bench.graphs import (
+from experiments.speed import hlo
+from experiments.speed.comparison import Comparison, bandit_game, episodic_game
+from experiments.speed.graphs import (
     CONCURRENT,
     Counts,
     Dump,
     Step,
     compile_and_read,
-    measure_graph,
     measure_lowered,
     parse_steps,
 )
-from jaxvar.bench.program import MissingCompiler, devices, precision, target
-from jaxvar.bench.report import Bench, bandit_game, episodic_game
+from experiments.speed.kernels import MissingCompiler, devices, measure_graph, precision, target
 
 STORED = Path(__file__).with_name("graph_dump.txt")
-SMALL = Bench(dim=3, arms=4, rounds=50, states=3, actions=2, features=2, horizon=3, episodes=20)
+SMALL = Comparison(dim=3, arms=4, rounds=50, states=3, actions=2, features=2, horizon=3, episodes=20)
 
 
 def lowered(device):

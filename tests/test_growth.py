@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from jaxvar.bench import growth as module
-from jaxvar.bench.growth import Growth, Point, growth
+from experiments.speed import growth as module
+from experiments.speed.growth import Growth, Point, growth
 
 pytestmark = pytest.mark.slow  # programs that measure; nothing else depends on them
 

@@ -13,7 +13,7 @@ LAYERS = (
     {"claims", "files", "parameters", "random", "status"},
     {"constants", "lowering"},
     {"ridge"},
-    {"cholesky", "cpu", "nets", "ties"},
+    {"cholesky", "cpu", "nets"},
     {"planning"},
     {"algorithms", "environments"},
     {"listing", "records"},
@@ -26,10 +26,9 @@ LAYERS = (
     {"analysis"},
     {"figures", "tables"},
     {"report"},
-    {"audit"},
-    {"calibration"},
+    {"theory"},
     {"testing"},
-    {"bench"},
+    {"bench", "public", "show"},
     {"cli"},
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}

@@ -9,14 +9,24 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
+from experiments.speed import hlo
+from experiments.speed.comparison import Comparison, bandit_game
+from experiments.speed.graphs import Cost, Counts, compile_and_read
+from experiments.speed.kernels import (
+    Kernels,
+    MissingCompiler,
+    complaints,
+    devices,
+    equations,
+    kernels,
+    memory_bound,
+    precision,
+    target,
+    traced,
+)
 from jaxvar import engine
-from jaxvar.bench import hlo
-from jaxvar.bench.graphs import Cost, Counts, compile_and_read
-from jaxvar.bench.kernels import Kernels, complaints, kernels, memory_bound
-from jaxvar.bench.program import MissingCompiler, devices, equations, precision, target, traced
-from jaxvar.bench.report import Bench, bandit_game
 
-SMALL = Bench(dim=3, arms=4, rounds=50)
+SMALL = Comparison(dim=3, arms=4, rounds=50)
 
 # A scan of 7 turns. In each turn: a fusion, a copy, an update of one row of a store, a sort through a call, and 3 turns
 # of a loop with one fusion. The first loop of the entry is not the scan.

@@ -10,12 +10,12 @@ import pytest
 from jax import lax
 
 import jaxvar as jv
+from experiments.speed.comparison import Comparison, bandit_game, episodic_game
 from jaxvar import lowering, parameters
-from jaxvar.bench.report import Bench, bandit_game, episodic_game
 from jaxvar.lowering import batch_last, form_for, on_accelerator, over_seeds, spread
 
 KEY = jax.random.key(9)
-SMALL = Bench(dim=3, arms=4, rounds=120, states=3, actions=2, features=2, horizon=3, episodes=30)
+SMALL = Comparison(dim=3, arms=4, rounds=120, states=3, actions=2, features=2, horizon=3, episodes=30)
 BLOCKS = [(7,), (7, 1), (2, 7)]
 
 

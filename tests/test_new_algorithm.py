@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvar import random, ridge
-from jaxvar import ties as tie_rules
+from jaxvar.algorithms import bandit
 from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.claims import Claim
 from jaxvar.lowering import inner
@@ -71,8 +71,8 @@ class EpsilonGreedy:
         "constant", "decaying", default="constant", doc="``constant``, or ``decaying`` as 1 / sqrt(k) in round k."
     )
     lam: Any = number(above=0, default=1.0, doc="the ridge.")
-    ties: str = tie_rules.rule()
-    tie_tolerance: Any = tie_rules.tolerance()
+    ties: str = bandit.declare_ties()
+    tie_tolerance: Any = bandit.declare_tolerance()
 
     @property
     def dtype(self) -> Any:
@@ -90,9 +90,9 @@ class EpsilonGreedy:
         if self.schedule == "decaying":
             epsilon = epsilon / jnp.sqrt((state.round + 1).astype(self.dtype))
         values = inner(arms, state.regression.theta_hat)
-        best = tie_rules.pick(tie_rules.best(values, all_arms, self.tie_tolerance, 1), words, self.ties)
+        best = bandit.pick(bandit.best(values, all_arms, self.tie_tolerance, 1), words, self.ties)
         coin = random.uniform(random.bits(words, (), stream=1), self.dtype)
-        action = jnp.where(coin < epsilon, tie_rules.pick(all_arms, words, "random"), best)
+        action = jnp.where(coin < epsilon, bandit.pick(all_arms, words, "random"), best)
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), jnp.int32(0))
 
     def update(
@@ -179,6 +179,8 @@ def folder(tmp_path_factory):
     here = tmp_path_factory.mktemp("project")
     shutil.copytree(ROOT / "jaxvar", here / "jaxvar")
     shutil.copytree(ROOT / "tests" / "reference", here / "tests" / "reference")
+    shutil.copytree(ROOT / "experiments" / "speed", here / "experiments" / "speed")
+    shutil.copy2(ROOT / "experiments" / "__init__.py", here / "experiments")
     for name in TESTS:
         shutil.copy2(ROOT / "tests" / name, here / "tests" / name)
     shutil.copy2(ROOT / "pyproject.toml", here)

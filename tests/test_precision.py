@@ -9,9 +9,9 @@ import pytest
 import scipy.stats
 
 import jaxvar as jv
-from jaxvar.bench import precision as module
-from jaxvar.bench.precision import Precision
-from jaxvar.bench.shared_history import shared_history
+from experiments.speed import precision as module
+from experiments.speed.precision import Precision
+from experiments.speed.shared_history import shared_history
 
 pytestmark = pytest.mark.slow  # programs that measure; nothing else depends on them
 

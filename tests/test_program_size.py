@@ -17,13 +17,13 @@ import jax.numpy as jnp
 import pytest
 
 import jaxvar as jv
-from jaxvar.bench import hlo
-from jaxvar.bench.program import devices, equations, precision, target, traced
-from jaxvar.bench.report import Bench, bandit_game, episodic_game
+from experiments.speed import hlo
+from experiments.speed.comparison import Comparison, bandit_game, episodic_game
+from experiments.speed.kernels import devices, equations, precision, target, traced
 
 STORED = Path(__file__).with_name("program_size.json")
 ALLOWED = 1.2  # a program may grow by this factor
-SMALL = Bench(dim=3, arms=4, rounds=50, states=3, actions=2, features=2, horizon=3, episodes=20)
+SMALL = Comparison(dim=3, arms=4, rounds=50, states=3, actions=2, features=2, horizon=3, episodes=20)
 NUM_SEEDS = 4
 PROGRAMS = ("save fresh", "save fixed", "ave_ucb fresh", "oful fresh", "ucrl_ave")
 

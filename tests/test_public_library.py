@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jaxvar.bench import public_library, public_player
-from jaxvar.bench.public_library import Comparison, Rate
+from experiments.speed import public_library, public_player
+from experiments.speed.public_library import Libraries, Rate
 
 ANSWER = {"library": "coba", "version": "8.1.0", "rate": 5000.0, "cpu_rate": 5100.0, "regret": 12.5}
 
@@ -75,7 +75,7 @@ def test_libraries_take_turns_and_the_fastest_comes_first(monkeypatch, capsys):
         return Rate(name, "1", speed[name], speed[name], 0.0)
 
     monkeypatch.setattr(public_library, "rate", rate)
-    options = Comparison(libraries=("river", "coba", "mabwiser"), repeats=2)
+    options = Libraries(libraries=("river", "coba", "mabwiser"), repeats=2)
     found = public_library.compare(options, fresh=True)
     assert [r.library for r in found] == ["coba", "mabwiser", "river"]
     assert calls == [(name, i) for i in range(2) for name in options.libraries]

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from jaxvar import random, ties
+from jaxvar import random
+from jaxvar.algorithms import bandit as ties
 from jaxvar.environments.linear_bandit import ARMS, draw_arms
 from jaxvar.lowering import over_seeds
 

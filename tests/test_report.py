@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxvar import cli, status
+from jaxvar import show, status
 from jaxvar.figures.style import COLOURS, DASHES
 from jaxvar.report import page, write_page
 from jaxvar.report.markup import Html, around, between, duration, embed, label, plain, short, tag
@@ -293,7 +293,7 @@ def test_command_makes_the_page_of_a_folder(folder, tmp_path, capsys):
     """Beside the results or where it is asked for; the study in it is the study that was run."""
     command = [sys.executable, "-m", "jaxvar.cli", "report", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert cli._report(folder, tmp_path / "x.html") == 0
+    assert show.report(folder, tmp_path / "x.html") == 0
     for printed, path in ((done.stdout, folder / "report.html"), (capsys.readouterr().out, tmp_path / "x.html")):
         assert printed == f"{path}\n"
         read = Reader(path.read_text("utf-8"))
@@ -304,11 +304,11 @@ def test_command_makes_the_page_of_a_folder(folder, tmp_path, capsys):
 
 def test_command_says_what_is_wrong(folder, tmp_path, capsys):
     """In one sentence, with exit code 1, and with nothing left behind."""
-    assert cli._report(tmp_path) == 1
+    assert show.report(tmp_path) == 1
     assert f"{tmp_path} holds no study" in capsys.readouterr().err
-    assert cli._report(folder, tmp_path / "no" / "x.html") == 1
+    assert show.report(folder, tmp_path / "no" / "x.html") == 1
     assert "No such file or directory" in capsys.readouterr().err
-    assert cli._report(folder, tmp_path) == 1
+    assert show.report(folder, tmp_path) == 1
     assert "Is a directory" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
     assert list(tmp_path.parent.glob(f".{tmp_path.name}*")) == []

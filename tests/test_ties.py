@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxvar import lowering, ties
+from jaxvar import lowering
+from jaxvar.algorithms import bandit as ties
 
 SIZES = (1, 2, 3, 8, 9, 40)
 

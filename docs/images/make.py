@@ -1,7 +1,7 @@
 """``python docs/images/make.py``: the pictures of the documentation that are not an experiment's.
 
-The page of the study ``quick`` as Chromium shows it, and the figures of ``jaxvar growth``, which measures times and so
-gives other ones each time.
+The page of the study ``quick`` as Chromium shows it, and the figures of ``python -m experiments speed growth``, which
+measures times and so gives other ones each time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
     """Both; the second takes a while."""
     jv.tune_cpu()
     print(report())
-    subprocess.run([sys.executable, "-c", "from jaxvar.cli import main; main()", "growth", *GROWTH], check=True)
+    subprocess.run([sys.executable, "-m", "experiments", "speed", "growth", *GROWTH], check=True, cwd=IMAGES.parents[1])
 
 
 if __name__ == "__main__":

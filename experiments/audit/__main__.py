@@ -11,11 +11,10 @@ import tyro
 
 import jaxvar as jv
 from experiments.experiment import COMMAND, Conclusions, publish
-from jaxvar.audit import Outcome, counterexamples
-from jaxvar.audit import table as group_table
-from jaxvar.audit.command import Audit, audit, write
-from jaxvar.audit.figure import slack_figure
 from jaxvar.tables import Column, Table
+from jaxvar.theory.audit import Audit, Outcome, audit, counterexamples, write
+from jaxvar.theory.audit import table as group_table
+from jaxvar.theory.audit_page import slack_figure
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 
 from experiments.experiment import Conclusions, publish
-from jaxvar.calibration.preset import read_calibration
-from jaxvar.calibration.show import figure, points, summary
 from jaxvar.constants import PRESETS, SETTINGS
+from jaxvar.theory.calibrate import figure, points, summary
+from jaxvar.theory.calibration import read_calibration
 
 
 def conclude() -> Conclusions:

@@ -1,25 +1,80 @@
-"""Bases of the bandit algorithms: parameters that are declared once, the choice of an arm, and fixed arms."""
+"""Bases of the bandit algorithms: parameters that are declared once, the choice of an arm, and fixed arms.
+
+The best arm is found by a rule that rounding cannot change. Candidates are all arms within
+``tolerance * max(unit, |best|)`` of the best. An exact comparison would let the last bit of a sum decide, and with it
+the compiler, the batch size and the device. The ``unit`` is the size of the terms that a value is made of, in the units
+of the problem: a difference may cancel far below it, its rounding does not. Where a whole problem is measured in other
+units, the unit changes with it, and no choice does.
+"""
 
 from __future__ import annotations
 
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
-from jaxvar import parameters, status
-from jaxvar import ties as tie_rules
-from jaxvar.algorithms.interface import Number
-from jaxvar.parameters import choice, count, number, pytree
+from jaxvar import lowering, parameters, random, status
+from jaxvar.parameters import Number, choice, count, number, pytree
 
 T = TypeVar("T")
+RULES = ("lowest", "random")
 EXPLORE = ("widest", "first", "random", "optimistic")
 EXPLORE_DOC = (
     "which too-uncertain arm to pull, which the paper leaves free: ``widest``, ``first``, ``random``, or "
     "``optimistic`` (the largest upper confidence bound)."
 )
+
+
+def default_tolerance(dtype: DTypeLike) -> float:
+    """Return how near is a tie: far above rounding, far below any gap that matters."""
+    return 1e-9 if np.dtype(dtype).itemsize == 8 else 1e-5
+
+
+def declare_tolerance() -> Any:
+    """Declare the parameter ``tie_tolerance``, the same for all algorithms."""
+    return number(
+        at_least=0,
+        default=None,
+        rule=lambda self: np.asarray(default_tolerance(self.dtype), self.dtype),
+        doc="relative to the size of what is compared; 1e-9 in float64 and 1e-5 in float32 if not given.",
+    )
+
+
+def declare_ties(what: str = "index") -> Any:
+    """Declare the parameter ``ties``, the same for all algorithms."""
+    return choice(
+        *RULES,
+        default="random",
+        doc=f"``random`` or ``lowest`` {what}, among those within ``tie_tolerance`` of the best.",
+    )
+
+
+@jax.custom_jvp
+def best(values: jax.Array, allowed: jax.Array, tolerance: Number, unit: Number) -> jax.Array:
+    """Return which of the ``allowed [N, ...]`` have a value within the tolerance of the best, bool [N, ...]."""
+    top = lowering.largest(jnp.where(allowed, values, -jnp.inf))
+    return allowed & (values >= (top - tolerance * jnp.maximum(unit, jnp.abs(top)))[None])
+
+
+best.defjvp(lowering.not_differentiable)
+
+
+def pick(candidates: jax.Array, key_data: jax.Array, rule: str) -> jax.Array:
+    """Return one of the candidates ``[N]`` by a rule of :data:`RULES`, with the ``key_data [2]`` of a key."""
+    if rule == "lowest":
+        return lowering.lowest(candidates)
+    return by_rank(candidates, random.uniform(random.bits(key_data, ()), jnp.float32))
+
+
+def by_rank(candidates: jax.Array, u: jax.Array) -> jax.Array:
+    """Return of n ``candidates [N, ...]`` the one of rank floor(u n), counted from 0, for ``u [...]`` in (0, 1)."""
+    num = jnp.sum(candidates.astype(jnp.int32), axis=0, dtype=jnp.int32)
+    rank = jnp.minimum((u * num.astype(jnp.float32)).astype(jnp.int32), num - 1)  # the product may round up to n
+    return lowering.of_rank(candidates, rank)
 
 
 @pytree
@@ -29,8 +84,8 @@ class Bandit:
     dim: int = count(kw_only=False, doc="d, the length of an arm.")
     noise_bound: Number = number(above=0, squared=True, default=1.0, doc=r"R, with \|noise\| <= R.")
     delta: Number = number(above=0, below=1, default=0.01, doc="failure probability.")
-    ties: str = tie_rules.rule()
-    tie_tolerance: Number | None = tie_rules.tolerance()
+    ties: str = declare_ties()
+    tie_tolerance: Number | None = declare_tolerance()
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
@@ -39,7 +94,7 @@ class Bandit:
 
     @property
     def unit(self) -> Number:
-        """The size of what values are made of, by which ties are judged (:mod:`jaxvar.ties`)."""
+        """The size of what values are made of, by which ties are judged."""
         return 1
 
     def best(self, values: jax.Array, words: jax.Array, allowed: jax.Array | None = None) -> jax.Array:
@@ -48,7 +103,7 @@ class Bandit:
         Ties are broken with the ``words [2]`` of the round's key.
         """
         allowed = jnp.ones(values.shape, bool) if allowed is None else allowed
-        return tie_rules.pick(tie_rules.best(values, allowed, self.tie_tolerance, self.unit), words, self.ties)
+        return pick(best(values, allowed, self.tie_tolerance, self.unit), words, self.ties)
 
 
 @pytree
@@ -100,7 +155,7 @@ class Eliminating(FixedArms):
             return self.best(upper, words, allowed)
         if self.explore == "widest":
             return self.best(jnp.where(learns, width, upper), words, allowed)
-        explored = tie_rules.pick(allowed, words, "lowest" if self.explore == "first" else "random")
+        explored = pick(allowed, words, "lowest" if self.explore == "first" else "random")
         return jnp.where(learns, explored, self.best(upper, words, allowed))
 
 

@@ -19,10 +19,10 @@ import jax.numpy as jnp
 
 from jaxvar import random, ridge
 from jaxvar.algorithms.bandit import BoundedBandit, FixedArms, ToldVariance, lost
-from jaxvar.algorithms.interface import Choice, Confidence, Number, Side
+from jaxvar.algorithms.interface import Choice, Confidence, Side
 from jaxvar.claims import Claim
 from jaxvar.lowering import take, transform
-from jaxvar.parameters import choice, factory, number, pytree
+from jaxvar.parameters import Number, choice, factory, number, pytree
 
 CLAIMS = {
     "confidence_ball": Claim(

@@ -30,12 +30,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
-from jaxvar import random, ties
-from jaxvar.constants import Number as Number  # of a leaf that is one number
-from jaxvar.parameters import number, pytree, static
+from jaxvar.parameters import Number, number, pytree, static
 
 
 class Side(NamedTuple):
@@ -128,39 +124,3 @@ class EpisodicAlgorithm(Protocol):
 def by_rule(rule: Callable[[Any], Number], doc: str, *, squared: bool = False) -> Any:
     """Declare a positive number that follows a rule, such as a theorem's value, where it is not given."""
     return number(above=0, squared=squared, default=None, rule=rule, doc=doc)
-
-
-class UniformPlan(NamedTuple):
-    """A policy drawn at random; there are no values behind it."""
-
-    policy: jax.Array  # [H, S]
-
-
-@pytree
-class UniformPlay:
-    """Uniform play, in rounds and in episodes: the yardstick for all others; built by :func:`uniform`."""
-
-    def init(self, model: Model | None = None) -> tuple[()]:
-        """Return nothing to remember."""
-        return ()
-
-    def select(self, state: tuple[()], arms: jax.Array, key: jax.Array, side: Side) -> Choice:
-        """Choose any of ``arms [num_arms, dim]``."""
-        action = ties.pick(jnp.ones(arms.shape[0], bool), random.key_words(key), "random")
-        zero = jnp.zeros_like(action)
-        return Choice(action, zero, zero.astype(arms.dtype), zero)
-
-    def plan(self, state: tuple[()], model: Model, key: jax.Array) -> UniformPlan:
-        """Choose any action in each state and stage."""
-        u = random.uniform(random.bits(random.key_words(key), (model.horizon, model.num_states)), jnp.float32)
-        scaled = u * np.float32(model.num_actions)
-        return UniformPlan(jnp.minimum(scaled.astype(jnp.int32), model.num_actions - 1))
-
-    def update(self, state: tuple[()], *observed: object) -> tuple[()]:
-        """Learn nothing."""
-        return state
-
-
-def uniform() -> UniformPlay:
-    """Draw an arm uniformly at random in each round; an action in each state and stage of each episode."""
-    return UniformPlay()

@@ -23,11 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import planning, ridge
-from jaxvar.algorithms.interface import Confidence, Model, Number, Step, by_rule
+from jaxvar.algorithms.interface import Confidence, Model, Step, by_rule
 from jaxvar.algorithms.optimistic_plan import Planner, ValueTargeted, ellipsoid_bound, known_model
 from jaxvar.claims import Claim
 from jaxvar.lowering import combine, norm, take
-from jaxvar.parameters import count, factory, number, pytree
+from jaxvar.parameters import Number, count, factory, number, pytree
 
 CLAIMS = {
     "hf_ucrl_vtr_plus": Claim(

@@ -33,10 +33,10 @@ import numpy as np
 from jaxvar import random, ridge
 from jaxvar.algorithms.bandit import BoundedBandit, FixedArms, at_layer, lost
 from jaxvar.algorithms.ellipsoid import EllipsoidState, Optimist
-from jaxvar.algorithms.interface import Choice, Number, Side
+from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.claims import Claim
 from jaxvar.lowering import quadratic
-from jaxvar.parameters import count, factory, number, pytree
+from jaxvar.parameters import Number, count, factory, number, pytree
 
 CLAIMS = {
     "losan": Claim(

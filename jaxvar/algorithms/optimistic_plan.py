@@ -20,10 +20,10 @@ import numpy as np
 from jax import lax
 
 from jaxvar import planning, random
-from jaxvar import ties as tie_rules
-from jaxvar.algorithms.interface import Model, Number, Step, by_rule
+from jaxvar.algorithms import bandit
+from jaxvar.algorithms.interface import Model, Step, by_rule
 from jaxvar.lowering import combine, computed_once, largest, lowest, norm, take
-from jaxvar.parameters import count, number, pytree
+from jaxvar.parameters import Number, count, number, pytree
 
 Arrays = tuple[jax.Array, ...]
 
@@ -42,8 +42,8 @@ class Planner:
     """Base of the algorithms that plan by optimistic backward induction."""
 
     dim: int = count(kw_only=False, doc="d, the length of a feature.")
-    ties: str = tie_rules.rule("action")
-    tie_tolerance: Number = tie_rules.tolerance()
+    ties: str = bandit.declare_ties("action")
+    tie_tolerance: Number = bandit.declare_tolerance()
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
@@ -80,8 +80,8 @@ class Planner:
             upper = bound(feature, *(here or ()))
             q = jnp.clip(model.reward + upper.reshape(num_states, num_actions), 0, value_bound)
             by_action = jnp.moveaxis(q, 1, 0)
-            best = tie_rules.best(by_action, jnp.ones(by_action.shape, bool), self.tie_tolerance, value_bound)
-            policy = lowest(best) if u is None else tie_rules.by_rank(best, u)
+            best = bandit.best(by_action, jnp.ones(by_action.shape, bool), self.tie_tolerance, value_bound)
+            policy = lowest(best) if u is None else bandit.by_rank(best, u)
             value = computed_once(largest(by_action))
             return combine(by_next, value[:, None, None]), (q, value, policy, feature)
 

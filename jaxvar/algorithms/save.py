@@ -1,4 +1,4 @@
-"""SAVE: SupLin + Adaptive Variance-aware Exploration (Algorithm 1 of Zhao et al. 2023), and its Thompson sampler.
+"""SAVE: SupLin + Adaptive Variance-aware Exploration (Algorithm 1 of Zhao et al. 2023), and what its kin share with it.
 
 Line numbers are the paper's own labels (``alg1:line:12`` is the elimination). Layers are numbered 1..L; arrays over
 layers are 0-based.
@@ -6,29 +6,112 @@ layers are 0-based.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import cholesky, random, ridge, status
 from jaxvar import constants as presets
-from jaxvar.algorithms.bandit import Eliminating
-from jaxvar.algorithms.interface import Choice, Confidence, Side
-from jaxvar.algorithms.layered import LayeredAlgorithm, LayeredState
-from jaxvar.algorithms.thompson import NORMALS
+from jaxvar import parameters, random, ridge, status
+from jaxvar.algorithms.bandit import Eliminating, FixedArms
+from jaxvar.algorithms.interface import Choice, Confidence, Side, by_rule
 from jaxvar.claims import Claim
-from jaxvar.lowering import inner, is_layer, take
-from jaxvar.parameters import factory, part, pytree
+from jaxvar.lowering import is_layer, take
+from jaxvar.parameters import Number, count, factory, number, part, pytree
 
-CLAIMS = {
-    "save": Claim("SAVE", "Zhao, He, Zhou, Zhang, Gu 2023", "d sqrt(sum sigma^2) + d", constants="read", row=7),
-    "lin_vdts": Claim("LinVDTS-R", "Xu, Min, Wang 2023", "d^1.5 sqrt(sum sigma^2) + d^1.5", constants="reconstructed"),
-}
+CLAIM = Claim("SAVE", "Zhao, He, Zhou, Zhang, Gu 2023", "d sqrt(sum sigma^2) + d", constants="read", row=7)
 
 T = TypeVar("T")
+
+
+class LayeredState(NamedTuple):
+    """State of a layered algorithm for one seed."""
+
+    layers: ridge.Layers
+    beta_hat: jax.Array  # [capacity]
+    round: jax.Array  # []   int32, rounds played
+    status: jax.Array  # []   int32
+    stats: ridge.LayerStats | None  # [capacity, N] each, only for fixed arms
+
+
+@pytree
+class LayeredAlgorithm(FixedArms):
+    """Base of the layered algorithms: all of them but the choice of an arm; the ridge is 1, as in Algorithm 1."""
+
+    num_rounds: Number = number(
+        at_least=1, kw_only=False, doc="K, in alpha and the logarithms; the run itself may be shorter."
+    )
+    alpha: Number = by_rule(
+        lambda self: 1 / (self.noise_bound * self.num_rounds**1.5),
+        "the width at which an arm is known well enough; the theorem's 1 / (R K^{3/2}) if not given.",
+    )
+    constants: presets.RadiusConstants = part(
+        presets.for_bandits, default=None, doc="of the radius; :func:`jaxvar.constants.paper` if not given."
+    )
+    capacity: int = count(
+        high=ridge.MAX_LAYERS,
+        default=None,
+        rule=lambda self: ridge.choose_capacity(self.dim, self.num_rounds, self.alpha),
+        doc="layers to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate``, ``run`` and ``trace`` "
+        "then play again with more.",
+    )
+
+    @property
+    def num_layers(self) -> jax.Array:
+        """``L = ceil(log2(1 / alpha))``, at least 1: the L inside the logarithms."""
+        return ridge.layer_count(jnp.asarray(self.alpha))
+
+    def init(self) -> LayeredState:
+        """Return empty layers (lines 1-2)."""
+        layers = ridge.init_layers(self.dim, self.capacity, 1, self.dtype)
+        stats = None
+        if self.fixed_arms is not None:
+            stats = ridge.LayerStats(*map(jnp.stack, zip(*ridge.layer_stats(layers, self.fixed_arms), strict=True)))
+        beta_hat = ridge.initial_radius(self.constants, self.capacity, self.dtype)
+        return LayeredState(layers, beta_hat, jnp.int32(0), jnp.int32(0), stats)
+
+    def update(self, state: LayeredState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LayeredState:
+        """Learn in the chosen layer, and in no other (lines 17-18)."""
+        chex.assert_shape(x, (self.dim,))
+        layers, update = ridge.observe(state.layers, choice.layer, x, reward, 1)
+        here = is_layer(self.capacity, choice.layer)
+        beta = self.refreshed_radius(update, state.round + 1)
+        stats = state.stats
+        if stats is not None and self.fixed_arms is not None:
+            stats = ridge.follow_layer(stats, choice.layer, update, self.fixed_arms)
+        return LayeredState(
+            layers=layers,
+            beta_hat=jnp.where(here, beta, state.beta_hat),
+            round=state.round + 1,
+            status=state.status | choice.status | ridge.layer_failure(update, beta),
+            stats=stats,
+        )
+
+    def refreshed_radius(self, update: ridge.LayerUpdate, round: jax.Array) -> jax.Array:
+        """Return the radius of the layer that learned in ``round`` (line 18), []."""
+        k = round.astype(self.dtype)
+        log_factor = jnp.log(4 * self.num_layers / self.delta)
+        log0 = log_factor + 2 * jnp.log(k)  # log(4 k^2 L / delta)
+        log1 = log_factor + 2 * jnp.log(k + self.constants.log_shift)
+        num = update.num.astype(self.dtype)
+        sums = (update.scale, update.variance_sum, update.weight_sum, num)
+        return ridge.radius(*sums, self.constants, self.noise_bound, log0, log1)
+
+    def stats(self, state: LayeredState, arms: jax.Array) -> list[ridge.LayerStats]:
+        """Return widths and estimates of all arms in every layer; those of fixed arms are kept."""
+        if state.stats is None:
+            return ridge.layer_stats(state.layers, arms)
+        return [ridge.LayerStats(*(v[i] for v in state.stats)) for i in range(self.capacity)]
+
+    def confidence(self, state: LayeredState) -> Confidence:
+        """Return the ellipsoids of all stored layers."""
+        return Confidence(state.layers.loss, jnp.asarray(ridge.scales(self.capacity, self.dtype)), state.beta_hat)
+
+    def grow(self) -> Self:
+        """Return the same algorithm with more layers stored."""
+        return parameters.replace(self, capacity=min(self.capacity + 4, ridge.MAX_LAYERS))
 
 
 class End(NamedTuple):
@@ -116,53 +199,6 @@ def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array) -> End
 
     lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE)
     return End(active, width2, pred, beta, scale, number, layer, lost)
-
-
-@pytree
-class LinVdts(LayeredAlgorithm):
-    r"""LinVDTS-R: SAVE's layers and eliminations, and one normal vector z per round that chooses where SAVE is free.
-
-    In the layer l where the round ends, the active arm of largest sampled value
-    :math:`\langle a, \hat\theta_l + \beta_l \Sigma_l^{-1/2} z\rangle` is pulled: among those with
-    :math:`\|a\|_{\Sigma_l^{-1}} > 2^{-l}` where there are any, among all where every width is at most :math:`\alpha`.
-    The Cholesky factor of :math:`\Sigma_l^{-1}` is its root. Everything else is :func:`jaxvar.save`.
-
-    References:
-      Xu, Min, Wang (2023), Noise-adaptive Thompson sampling for linear contextual bandits: the claim, and that sampling
-      is stratified.
-
-    Deviations:
-      The sampling scale of the source was not read: this is a reconstruction. SAVE's proof allows any pick among the
-      arms that are too uncertain, and bounds a round in which none is by :math:`O(\alpha\beta)` up to the length of z,
-      so that SAVE's guarantee carries over whatever the source does.
-    """
-
-    constants: presets.RadiusConstants = part(
-        presets.for_bandits,
-        default=None,
-        doc="of the radius; :func:`jaxvar.constants.paper` if not given. Their ``beta_scale`` multiplies the "
-        "stochastic part of the radius, and with it the spread of the sampled values.",
-    )
-
-    def select(self, state: LayeredState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
-        """Choose an arm of ``arms [num_arms, dim]``."""
-        chex.assert_shape(arms, (None, self.dim))
-        words, end = random.key_words(key), descend(self, state, arms)
-        scaled_inv = jnp.eye(self.dim, dtype=self.dtype)
-        for i in range(self.capacity):
-            scaled_inv = jnp.where(end.number == i + 1, state.layers.scaled_inv[i], scaled_inv)
-        learns = end.layer > 0
-        z = random.normal(random.bits(words, (self.dim,), stream=NORMALS), self.dtype)
-        turned = cholesky.times(cholesky.factor(scaled_inv), z)  # Sigma^-1 is P / q
-        sampled = end.pred + end.beta / jnp.sqrt(end.scale) * inner(arms, turned)
-        allowed = end.active & (~learns | (end.width2 > end.scale))  # |a| > 2^-l in the norm of Sigma^-1
-        action = self.best(sampled, words, allowed)
-        weight = jnp.where(learns, jnp.sqrt(end.scale) / jnp.sqrt(take(end.width2, action)), 0)  # line 15
-        broken = jnp.where(jnp.isfinite(jnp.max(sampled, axis=0)), 0, status.INDEFINITE)
-        return Choice(action, end.layer, weight, (end.lost | broken).astype(jnp.int32))
-
-
-lin_vdts = factory(LinVdts)
 
 
 # SAVE where the decision set never changes: the same choices from one layer at a time. A layer is passed once every

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 
 from jaxvar import parameters, random, ridge, status
 from jaxvar.algorithms.bandit import EXPLORE, EXPLORE_DOC, BoundedBandit, Eliminating, at_layer
-from jaxvar.algorithms.interface import Choice, Number, Side
+from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.claims import Claim
-from jaxvar.parameters import choice, count, factory, number, pytree
+from jaxvar.parameters import Number, choice, count, factory, number, pytree
 
 CLAIM = Claim(
     "SupLinUCB",

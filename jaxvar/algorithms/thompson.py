@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import cholesky, random, ridge
-from jaxvar import ties as tie_rules
+from jaxvar.algorithms import bandit
 from jaxvar.algorithms.bandit import BoundedBandit, ToldVariance, lost
-from jaxvar.algorithms.interface import Choice, Number, Side
+from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.claims import Claim
 from jaxvar.lowering import combine, inner, lowest, take
-from jaxvar.parameters import choice, count, factory, number, pytree
+from jaxvar.parameters import Number, choice, count, factory, number, pytree
 
 CLAIMS = {
     "lin_ts": Claim(
@@ -233,8 +233,8 @@ class FgtsVa(ToldVariance):
         doc="drawn in each round, 8 for each arm if not given. Should all be refused, which is counted in "
         "``state.num_refused`` and has probability below exp(-8), the one nearest to acceptance is taken.",
     )
-    ties: str = tie_rules.rule()
-    tie_tolerance: Number = tie_rules.tolerance()
+    ties: str = bandit.declare_ties()
+    tie_tolerance: Number = bandit.declare_tolerance()
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
@@ -257,8 +257,8 @@ class FgtsVa(ToldVariance):
         words, num = random.key_words(key), self.num_proposals or _PROPOSALS_PER_ARM * arms.shape[0]
         theta, refused = draw_feel_good(state.posterior, tilt, arms, words, num)
         sampled = inner(arms, theta)
-        best = tie_rules.best(sampled, jnp.ones(sampled.shape, bool), self.tie_tolerance, self.lam**-0.5)
-        action = tie_rules.pick(best, words, self.ties)
+        best = bandit.best(sampled, jnp.ones(sampled.shape, bool), self.tie_tolerance, self.lam**-0.5)
+        action = bandit.pick(best, words, self.ties)
         weight = 1 / jnp.sqrt(take(bar2, action))
         return FgtsChoice(action, jnp.ones_like(action), weight, lost(sampled), refused)
 

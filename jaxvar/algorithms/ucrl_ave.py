@@ -13,11 +13,11 @@ import jax.numpy as jnp
 
 from jaxvar import constants as presets
 from jaxvar import parameters, ridge, status
-from jaxvar.algorithms.interface import Confidence, Model, Number, Step, by_rule
+from jaxvar.algorithms.interface import Confidence, Model, Step, by_rule
 from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, ellipsoid_bound, known_model, regression_pair
 from jaxvar.claims import Claim
 from jaxvar.lowering import norm
-from jaxvar.parameters import count, factory, number, part, pytree
+from jaxvar.parameters import Number, count, factory, number, part, pytree
 
 CLAIM = Claim(
     "UCRL-AVE",

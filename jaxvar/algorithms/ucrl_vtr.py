@@ -14,11 +14,11 @@ import jax.numpy as jnp
 
 from jaxvar import planning, ridge
 from jaxvar.algorithms import moments
-from jaxvar.algorithms.interface import Confidence, Model, Number, Step
+from jaxvar.algorithms.interface import Confidence, Model, Step
 from jaxvar.algorithms.moments import MomentPlan, MomentState
 from jaxvar.algorithms.optimistic_plan import Plan, ValueTargeted, ellipsoid_bound, known_model, regression_pair
 from jaxvar.claims import Claim
-from jaxvar.parameters import count, factory, flag, number, pytree
+from jaxvar.parameters import Number, count, factory, flag, number, pytree
 
 CLAIMS = {
     "ucrl_vtr": Claim(

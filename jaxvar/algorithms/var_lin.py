@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import nets
-from jaxvar.algorithms.interface import Model, Number, Step
+from jaxvar.algorithms.interface import Model, Step
 from jaxvar.algorithms.moments import moment_pairs
 from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, known_model
 from jaxvar.algorithms.voful import Netted, fine_iota, fine_scales, log2_of
 from jaxvar.claims import Claim
-from jaxvar.parameters import count, factory, number, pytree
+from jaxvar.parameters import Number, count, factory, number, pytree
 
 CLAIMS = {
     "var_lin": Claim(

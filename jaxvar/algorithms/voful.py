@@ -12,9 +12,9 @@ import numpy as np
 
 from jaxvar import nets, parameters, random
 from jaxvar.algorithms.bandit import BoundedBandit, lost
-from jaxvar.algorithms.interface import Choice, Number, Side
+from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.claims import Claim
-from jaxvar.parameters import choice, count, factory, number, pytree
+from jaxvar.parameters import Number, choice, count, factory, number, pytree
 
 CLAIMS = {
     "voful": Claim(

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 
 from jaxvar.algorithms.bandit import ToldVariance
 from jaxvar.algorithms.ellipsoid import EllipsoidState, KnownVarianceEllipsoid
-from jaxvar.algorithms.interface import Number, by_rule
+from jaxvar.algorithms.interface import by_rule
 from jaxvar.algorithms.thompson import Sampler, SamplerState
 from jaxvar.claims import Claim
 from jaxvar.lowering import quadratic
-from jaxvar.parameters import factory, number, pytree
+from jaxvar.parameters import Number, factory, number, pytree
 
 CLAIMS = {
     "weighted_oful": Claim(

@@ -10,8 +10,8 @@ import numpy as np
 
 from jaxvar import parameters, random
 from jaxvar.environments.hypercube import all_signs
-from jaxvar.environments.interface import MdpInstance, Number
-from jaxvar.parameters import count, factory, leaf, number, pytree
+from jaxvar.environments.interface import MdpInstance
+from jaxvar.parameters import Number, count, factory, leaf, number, pytree
 from jaxvar.planning import mixture
 
 

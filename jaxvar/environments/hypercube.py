@@ -13,11 +13,11 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxvar import parameters, random
-from jaxvar.environments.interface import Array, Number, Observation
+from jaxvar.environments.interface import Array, Observation
 from jaxvar.environments.linear_bandit import LinearInstance
 from jaxvar.environments.noise import Bernoulli, bernoulli
 from jaxvar.lowering import inner, take
-from jaxvar.parameters import count, leaf, number, pytree, static
+from jaxvar.parameters import Number, count, leaf, number, pytree, static
 
 _BASE = 1.0 / 3.0  # mean of the Bernoulli before the gaps
 

@@ -28,7 +28,6 @@ from jaxvar import parameters
 from jaxvar.parameters import leaf, pytree, static
 
 Array = np.ndarray[Any, Any]
-Number = jax.Array | float  # one number, [], that may be traced and swept
 
 
 class Observation(NamedTuple):

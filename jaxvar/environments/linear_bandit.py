@@ -12,9 +12,9 @@ from jax.typing import DTypeLike
 
 from jaxvar import parameters, random
 from jaxvar.environments import noise as noises
-from jaxvar.environments.interface import Drawn, Number, Observation, array_of
+from jaxvar.environments.interface import Drawn, Observation, array_of
 from jaxvar.lowering import computed_once, inner, take
-from jaxvar.parameters import count, factory, flag, number, part, pytree
+from jaxvar.parameters import Number, count, factory, flag, number, part, pytree
 
 ARMS = ("sphere", "uniform", "hypercube")
 

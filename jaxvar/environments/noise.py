@@ -19,9 +19,8 @@ import jax.scipy.stats
 import numpy as np
 
 from jaxvar import parameters, random
-from jaxvar.environments.interface import Number
 from jaxvar.environments.schedules import Schedule, constant
-from jaxvar.parameters import number, part, pytree
+from jaxvar.parameters import Number, number, part, pytree
 
 
 def _schedule(name: str, value: Number | Schedule) -> Schedule:

@@ -12,8 +12,8 @@ from jax.typing import DTypeLike
 
 from jaxvar import parameters, planning, random
 from jaxvar.environments.explicit_mdp import check_reward, initial_distribution, initial_state
-from jaxvar.environments.interface import Drawn, MdpInstance, Number
-from jaxvar.parameters import count, factory, number, part, pytree
+from jaxvar.environments.interface import Drawn, MdpInstance
+from jaxvar.parameters import Number, count, factory, number, part, pytree
 
 _LEAST_CONCENTRATION = 1e-30  # gamma draws of a smaller shape are NaN in float32
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import parameters
-from jaxvar.environments.interface import Number, Observation, array_of
+from jaxvar.environments.interface import Observation, array_of
 from jaxvar.lowering import take
-from jaxvar.parameters import factory, leaf, number, part, pytree
+from jaxvar.parameters import Number, factory, leaf, number, part, pytree
 
 
 class ReplayInstance(NamedTuple):

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import lowering, parameters, random
-from jaxvar.environments.interface import Number, array_of
-from jaxvar.parameters import factory, number, part, pytree
+from jaxvar.environments.interface import array_of
+from jaxvar.parameters import Number, factory, number, part, pytree
 
 __all__ = ["between", "bursts", "by_arm", "by_round", "constant", "decaying", "two_level"]
 

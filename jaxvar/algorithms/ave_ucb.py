@@ -1,0 +1,73 @@
+"""AVE-UCB: the one-decision form of UCRL-AVE, which the paper remarks on after its Algorithm 2."""
+
+from __future__ import annotations
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvar import random, ridge, status
+from jaxvar.algorithms.interface import Choice, Side
+from jaxvar.algorithms.save import LayeredAlgorithm, LayeredState
+from jaxvar.claims import Claim
+from jaxvar.lowering import take
+from jaxvar.parameters import Number, factory, number, pytree
+
+CLAIM = Claim(
+    "AVE-UCB",
+    "Zhao, He, Zhou, Zhang, Gu 2023 (remark after Algorithm 2)",
+    "d sqrt(sum sigma^2) + d",
+    constants="derived again",
+)
+
+
+@pytree
+class AveUcb(LayeredAlgorithm):
+    r"""AVE-UCB: pull :math:`\arg\max_a \min_l \langle a, \hat\theta_l\rangle + \beta_l \|a\|_{\Sigma_l^{-1}}`.
+
+    The one-decision form of UCRL-AVE: the layers, weights and radii of SAVE, but no elimination.
+    The pulled arm is learned from in the lowest layer l with :math:`\|a\|_{\Sigma_l^{-1}} \ge 2^{-l}`, with weight
+    :math:`2^{-l} / \|a\|_{\Sigma_l^{-1}}`; where there is none, nothing is learned. A layer that has learned nothing
+    has the index :math:`2 \|a\|_2`. With the printed constants every index is 2 for a long time, and ``ties="lowest"``
+    then never leaves the first arm.
+
+    References:
+      Zhao, He, Zhou, Zhang, Gu (2023), remark after Algorithm 2; the bandit form is written out here.
+    """
+
+    cap: Number | None = number(
+        above=0, default=None, doc="a bound on the mean reward at which the index is cut, if given."
+    )
+
+    def select(self, state: LayeredState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
+        """Choose the arm of ``arms [num_arms, dim]`` with the largest index."""
+        chex.assert_shape(arms, (None, self.dim))
+        q, num_layers = ridge.scales(self.capacity, self.dtype), self.num_layers
+        norm2 = jnp.sum(arms * arms, axis=1)
+        # Layers that are not stored have learned nothing; their common index counts where there are any.
+        index = self.constants.initial_coef * jnp.sqrt(norm2)
+        index = jnp.where(num_layers > self.capacity, index, jnp.inf)
+        if self.cap is not None:
+            index = jnp.minimum(index, self.cap)
+        scaled_widths = []
+        for i, (_, width, pred) in enumerate(self.stats(state, arms)):  # 2^-l |a| in the norm of Sigma^-1
+            scaled_widths.append(width)
+            upper = pred + state.beta_hat[i] / np.sqrt(q[i]) * width
+            index = jnp.minimum(index, jnp.where(i < num_layers, upper, jnp.inf))
+        action = self.best(index, random.key_words(key))
+
+        layer, weight = jnp.zeros_like(action), jnp.zeros((), self.dtype)
+        for i in reversed(range(self.capacity)):  # the lowest layer comes last and wins
+            scaled_width = take(scaled_widths[i], action)
+            wide = (scaled_width >= q[i]) & (i < num_layers)
+            layer = jnp.where(wide, i + 1, layer)
+            weight = jnp.where(wide, q[i] / scaled_width, weight)
+        # An empty layer l has width 2^l |a|: some l <= L is wide enough exactly if |a| >= 4^-L.
+        deeper = (layer == 0) & (num_layers > self.capacity) & (jnp.sqrt(take(norm2, action)) >= 4.0**-num_layers)
+        finite = jnp.isfinite(jnp.max(index, axis=0))
+        lost = jnp.where(deeper, status.CAPACITY, 0) | jnp.where(finite, 0, status.NONFINITE)
+        return Choice(action, layer, weight, lost.astype(jnp.int32))
+
+
+ave_ucb = factory(AveUcb)

@@ -1,0 +1,65 @@
+"""LinVDTS-R: Thompson sampling in SAVE's layers."""
+
+from __future__ import annotations
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from jaxvar import cholesky, random, status
+from jaxvar import constants as presets
+from jaxvar.algorithms.interface import Choice, Side
+from jaxvar.algorithms.save import LayeredAlgorithm, LayeredState, descend
+from jaxvar.algorithms.thompson import NORMALS
+from jaxvar.claims import Claim
+from jaxvar.lowering import inner, take
+from jaxvar.parameters import factory, part, pytree
+
+CLAIM = Claim("LinVDTS-R", "Xu, Min, Wang 2023", "d^1.5 sqrt(sum sigma^2) + d^1.5", constants="reconstructed")
+
+
+@pytree
+class LinVdts(LayeredAlgorithm):
+    r"""LinVDTS-R: SAVE's layers and eliminations, and one normal vector z per round that chooses where SAVE is free.
+
+    In the layer l where the round ends, the active arm of largest sampled value
+    :math:`\langle a, \hat\theta_l + \beta_l \Sigma_l^{-1/2} z\rangle` is pulled: among those with
+    :math:`\|a\|_{\Sigma_l^{-1}} > 2^{-l}` where there are any, among all where every width is at most :math:`\alpha`.
+    The Cholesky factor of :math:`\Sigma_l^{-1}` is its root. Everything else is :func:`jaxvar.save`.
+
+    References:
+      Xu, Min, Wang (2023), Noise-adaptive Thompson sampling for linear contextual bandits: the claim, and that sampling
+      is stratified.
+
+    Deviations:
+      The sampling scale of the source was not read: this is a reconstruction. SAVE's proof allows any pick among the
+      arms that are too uncertain, and bounds a round in which none is by :math:`O(\alpha\beta)` up to the length of z,
+      so that SAVE's guarantee carries over whatever the source does.
+    """
+
+    constants: presets.RadiusConstants = part(
+        presets.for_bandits,
+        default=None,
+        doc="of the radius; :func:`jaxvar.constants.paper` if not given. Their ``beta_scale`` multiplies the "
+        "stochastic part of the radius, and with it the spread of the sampled values.",
+    )
+
+    def select(self, state: LayeredState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
+        """Choose an arm of ``arms [num_arms, dim]``."""
+        chex.assert_shape(arms, (None, self.dim))
+        words, end = random.key_words(key), descend(self, state, arms)
+        scaled_inv = jnp.eye(self.dim, dtype=self.dtype)
+        for i in range(self.capacity):
+            scaled_inv = jnp.where(end.number == i + 1, state.layers.scaled_inv[i], scaled_inv)
+        learns = end.layer > 0
+        z = random.normal(random.bits(words, (self.dim,), stream=NORMALS), self.dtype)
+        turned = cholesky.times(cholesky.factor(scaled_inv), z)  # Sigma^-1 is P / q
+        sampled = end.pred + end.beta / jnp.sqrt(end.scale) * inner(arms, turned)
+        allowed = end.active & (~learns | (end.width2 > end.scale))  # |a| > 2^-l in the norm of Sigma^-1
+        action = self.best(sampled, words, allowed)
+        weight = jnp.where(learns, jnp.sqrt(end.scale) / jnp.sqrt(take(end.width2, action)), 0)  # line 15
+        broken = jnp.where(jnp.isfinite(jnp.max(sampled, axis=0)), 0, status.INDEFINITE)
+        return Choice(action, end.layer, weight, (end.lost | broken).astype(jnp.int32))
+
+
+lin_vdts = factory(LinVdts)

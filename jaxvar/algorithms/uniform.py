@@ -1,0 +1,50 @@
+"""Uniform play: the yardstick for all others."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvar import random
+from jaxvar.algorithms.bandit import pick
+from jaxvar.algorithms.interface import Choice, Model, Side
+from jaxvar.parameters import pytree
+
+
+class UniformPlan(NamedTuple):
+    """A policy drawn at random; there are no values behind it."""
+
+    policy: jax.Array  # [H, S]
+
+
+@pytree
+class UniformPlay:
+    """Uniform play, in rounds and in episodes: the yardstick for all others; built by :func:`uniform`."""
+
+    def init(self, model: Model | None = None) -> tuple[()]:
+        """Return nothing to remember."""
+        return ()
+
+    def select(self, state: tuple[()], arms: jax.Array, key: jax.Array, side: Side) -> Choice:
+        """Choose any of ``arms [num_arms, dim]``."""
+        action = pick(jnp.ones(arms.shape[0], bool), random.key_words(key), "random")
+        zero = jnp.zeros_like(action)
+        return Choice(action, zero, zero.astype(arms.dtype), zero)
+
+    def plan(self, state: tuple[()], model: Model, key: jax.Array) -> UniformPlan:
+        """Choose any action in each state and stage."""
+        u = random.uniform(random.bits(random.key_words(key), (model.horizon, model.num_states)), jnp.float32)
+        scaled = u * np.float32(model.num_actions)
+        return UniformPlan(jnp.minimum(scaled.astype(jnp.int32), model.num_actions - 1))
+
+    def update(self, state: tuple[()], *observed: object) -> tuple[()]:
+        """Learn nothing."""
+        return state
+
+
+def uniform() -> UniformPlay:
+    """Draw an arm uniformly at random in each round; an action in each state and stage of each episode."""
+    return UniformPlay()

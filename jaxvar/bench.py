@@ -1,0 +1,155 @@
+"""``jaxvar bench``: how fast this machine plays OFUL, SAVE, AVE-UCB and UCRL-AVE, in about ten seconds.
+
+The whole simulation is timed: drawing the problem, arms and noise, every round, and recording.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import sys
+import time
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvar import constants, engine, game, random
+from jaxvar.algorithms.ave_ucb import ave_ucb
+from jaxvar.algorithms.ellipsoid import oful
+from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
+from jaxvar.algorithms.save import save
+from jaxvar.algorithms.ucrl_ave import UcrlAve, ucrl_ave
+from jaxvar.environments import noise
+from jaxvar.environments.linear_bandit import LinearBandit, linear_bandit
+from jaxvar.environments.random_mdp import MixtureMdp, mixture_mdp
+from jaxvar.simulate import simulate
+
+BANDITS = ("oful", "save", "ave_ucb")
+ALGORITHMS = (*BANDITS, "ucrl_ave")
+STATES, ACTIONS, FEATURES, HORIZON = 6, 4, 4, 10  # of the model that UCRL-AVE plays
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """Print how many steps per second this machine plays; no other library is needed."""
+
+    algorithms: tuple[str, ...] = ALGORITHMS
+    """Algorithms to play, among oful, save, ave_ucb and ucrl_ave."""
+    seeds: int = 256
+    """Seeds of the bandits; UCRL-AVE plays a quarter of them."""
+    rounds: int = 1000
+    """Rounds per seed; UCRL-AVE plays a tenth as many episodes of ten steps."""
+    dim: int = 10
+    """Dimension of the arms."""
+    arms: int = 20
+    """Arms per decision set."""
+    repeats: int = 3
+    """Timed repeats after the first call, which compiles; the median is printed."""
+
+
+class Task(NamedTuple):
+    """One line of the table."""
+
+    label: str
+    algorithm: Algorithm | EpisodicAlgorithm
+    environment: LinearBandit | MixtureMdp
+    num_seeds: int
+    num_turns: int  # rounds, or episodes
+    num_steps: int  # in each of them
+
+
+def bench(options: Bench) -> int:
+    """Print one line per program and return the exit code, 2 for an unknown algorithm."""
+    unknown = sorted(set(options.algorithms) - set(ALGORITHMS))
+    if unknown:
+        print(f"algorithms must be among {', '.join(ALGORITHMS)}, got {', '.join(unknown)}", file=sys.stderr)
+        return 2
+    print(machine())
+    print(
+        f"bandits: d={options.dim}, {options.arms} arms, K={options.rounds}; episodes: S={STATES}, A={ACTIONS}, "
+        f"d={FEATURES}, H={HORIZON}, K={max(1, options.rounds // HORIZON)}; {jnp.result_type(float)}\n"
+        f"a step is a round, or a step of an episode, of one seed; median of {options.repeats} repeats\n"
+    )
+    print(f"{'':16}{'seeds':>8}{'M steps/s':>12}{'first call s':>14}{'bytes per seed':>16}")
+    for task in tasks(options):
+        first, each = timed(task, options.repeats)
+        size = bytes_per_seed(task.algorithm, task.environment)
+        print(f"{task.label:16}{task.num_seeds:8,}{1e-6 / each:12.3f}{first:14.1f}{size:16,}", flush=True)
+    return 0
+
+
+def tasks(options: Bench) -> list[Task]:
+    """Return the lines of the table: bandits with fixed and with fresh arms, then UCRL-AVE."""
+    found = []
+    for name in BANDITS:
+        for kind in ("fixed", "fresh") if name in options.algorithms else ():
+            players = bandit_game(name, options.dim, options.arms, options.rounds, fresh=kind == "fresh")
+            found.append(Task(f"{name} {kind}", *players, options.seeds, options.rounds, 1))
+    if "ucrl_ave" in options.algorithms:
+        num_episodes = max(1, options.rounds // HORIZON)
+        mixture = episodic_game(STATES, ACTIONS, FEATURES, HORIZON, num_episodes)
+        found.append(Task("ucrl_ave", *mixture, max(1, options.seeds // 4), num_episodes, HORIZON))
+    return found
+
+
+def timed(task: Task, repeats: int) -> tuple[float, float]:
+    """Play a task; return the seconds of the first call and the median seconds per step of the others."""
+    rounds, episodes = (None, task.num_turns) if isinstance(task.environment, MixtureMdp) else (task.num_turns, None)
+    seconds = []
+    for _ in range(1 + repeats):
+        start = time.perf_counter()
+        simulate(
+            task.algorithm,
+            task.environment,
+            key=jax.random.key(0),
+            num_seeds=task.num_seeds,
+            num_rounds=rounds,
+            num_episodes=episodes,
+            record_at=1,
+        ).raise_if_failed()
+        seconds.append(time.perf_counter() - start)
+    return seconds[0], float(np.median(seconds[1:])) / (task.num_seeds * task.num_turns * task.num_steps)
+
+
+def bandit_game(name: str, dim: int, num_arms: int, num_rounds: int, *, fresh: bool) -> tuple[Algorithm, LinearBandit]:
+    """Return a bandit algorithm with practical constants, and its environment."""
+    environment = linear_bandit(dim, num_arms, noise=noise.two_point(0.5), fresh=fresh)
+    if name == "oful":
+        return oful(dim, ties="lowest"), environment
+    radius = constants.practical(0.1)
+    if name == "save":
+        return save(dim, num_rounds, constants=radius, ties="lowest"), environment
+    return ave_ucb(dim, num_rounds, constants=radius, ties="lowest"), environment
+
+
+def episodic_game(
+    num_states: int, num_actions: int, dim: int, horizon: int, num_episodes: int
+) -> tuple[UcrlAve, MixtureMdp]:
+    """Return UCRL-AVE with practical constants, and one random mixture for all seeds."""
+    environment = mixture_mdp(num_states, num_actions, dim, horizon, concentration=0.1, model_seed=0)
+    radius, norm_bound = constants.practical(0.1), environment.norm_bound
+    return ucrl_ave(dim, horizon, num_episodes, norm_bound=norm_bound, constants=radius, ties="lowest"), environment
+
+
+def bytes_per_seed(algorithm: object, environment: object) -> int:
+    """Return the bytes that one seed carries from round to round."""
+    words, rules = random.key_words(jax.random.key(0)), engine.game_of(environment)
+    _, carried = jax.eval_shape(
+        lambda a, e: rules.begin(a, e, words, jnp.int32(0), game.DEFAULT_RECORDERS), algorithm, environment
+    )
+    return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(carried))
+
+
+def machine() -> str:
+    """Return versions, processor and devices in one line."""
+    from jaxvar import __version__
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (
+        f"jaxvar {__version__}, jax {jax.__version__}, numpy {np.__version__}, Python {platform.python_version()}; "
+        f"{platform.processor() or platform.machine()}, {cores} cores, "
+        f"{len(jax.devices())} {jax.devices()[0].device_kind} device(s)"
+    )

@@ -1,1 +1,0 @@
-"""Rivals of the simulator, written with the same care: what `jaxvar bench` times beside it."""

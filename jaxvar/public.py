@@ -1,0 +1,140 @@
+"""The public names of jaxvar; ``import jaxvar`` loads this module when one of them is first used."""
+
+from jaxvar import (
+    analysis,
+    constants,
+    figures,
+    nets,
+    planning,
+    random,
+    report,
+    ridge,
+    status,
+    tables,
+    testing,
+)
+from jaxvar import records as record
+from jaxvar.algorithms import catalogue as _catalogue
+from jaxvar.algorithms.ave_ucb import ave_ucb
+from jaxvar.algorithms.ellipsoid import confidence_ball, cw_oful, greedy, oful
+from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step
+from jaxvar.algorithms.lin_vdts import lin_vdts
+from jaxvar.algorithms.moments import hf_ucrl_vtr_plus, ucrl_wvtr
+from jaxvar.algorithms.noise_adaptive import lofav, losan
+from jaxvar.algorithms.save import save
+from jaxvar.algorithms.sup_lin_ucb import sup_lin_ucb
+from jaxvar.algorithms.thompson import fgts_va, lin_ts
+from jaxvar.algorithms.ucrl_ave import ucrl_ave
+from jaxvar.algorithms.ucrl_vtr import ucrl_vtr, ucrl_vtr_plus
+from jaxvar.algorithms.uniform import uniform
+from jaxvar.algorithms.var_lin import var_lin, var_lin2
+from jaxvar.algorithms.voful import voful, voful2
+from jaxvar.algorithms.weighted_oful import weighted_lin_ts, weighted_oful, weighted_oful_plus
+from jaxvar.cpu import tune_cpu
+from jaxvar.environments import noise, schedules
+from jaxvar.environments.classic_mdp import deep_tree, riverswim
+from jaxvar.environments.explicit_mdp import explicit_mdp
+from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
+from jaxvar.environments.hypercube import hypercube_bandit, hypercube_blocks
+from jaxvar.environments.interface import MdpInstance, Observation
+from jaxvar.environments.linear_bandit import linear_bandit
+from jaxvar.environments.random_mdp import graded_mdp, mixture_mdp
+from jaxvar.environments.replay import replay_bandit
+from jaxvar.records import linear_spaced, log_spaced
+from jaxvar.run import EpisodeTrace, RunResult, Trace, run, trace
+from jaxvar.simulate import SimulationError, SimulationResult, simulate, sweep
+from jaxvar.study.definition import Entry, Study
+from jaxvar.study.result import CellResult, StudyResult, load
+from jaxvar.study.run import run_study
+from jaxvar.study.toml import read_study
+from jaxvar.study.values import RunError, StudyError
+from jaxvar.theory import audit, calibration
+
+__all__ = [
+    "CellResult",
+    "Choice",
+    "Confidence",
+    "Entry",
+    "EpisodeTrace",
+    "MdpInstance",
+    "Model",
+    "Observation",
+    "RunError",
+    "RunResult",
+    "Side",
+    "SimulationError",
+    "SimulationResult",
+    "Step",
+    "Study",
+    "StudyError",
+    "StudyResult",
+    "Trace",
+    "analysis",
+    "audit",
+    "ave_ucb",
+    "calibration",
+    "confidence_ball",
+    "constants",
+    "cw_oful",
+    "deep_tree",
+    "explicit_mdp",
+    "fgts_va",
+    "figures",
+    "graded_mdp",
+    "greedy",
+    "hf_ucrl_vtr_plus",
+    "horizon_dependent_mdp",
+    "horizon_free_mdp",
+    "hypercube_bandit",
+    "hypercube_blocks",
+    "lin_ts",
+    "lin_vdts",
+    "linear_bandit",
+    "linear_spaced",
+    "load",
+    "lofav",
+    "log_spaced",
+    "losan",
+    "mixture_mdp",
+    "nets",
+    "noise",
+    "oful",
+    "planning",
+    "random",
+    "read_study",
+    "record",
+    "replay_bandit",
+    "report",
+    "ridge",
+    "riverswim",
+    "run",
+    "run_study",
+    "save",
+    "schedules",
+    "simulate",
+    "status",
+    "sup_lin_ucb",
+    "sweep",
+    "tables",
+    "testing",
+    "trace",
+    "tune_cpu",
+    "ucrl_ave",
+    "ucrl_vtr",
+    "ucrl_vtr_plus",
+    "ucrl_wvtr",
+    "uniform",
+    "var_lin",
+    "var_lin2",
+    "voful",
+    "voful2",
+    "weighted_lin_ts",
+    "weighted_oful",
+    "weighted_oful_plus",
+]
+
+# The names above are for readers, editors and type checkers. An algorithm that is not among them is exported as well.
+for _name, _factory in _catalogue.FACTORIES.items():
+    if _name not in __all__:
+        globals()[_name] = _factory
+        __all__.append(_name)

@@ -1,0 +1,1 @@
+"""The paper's statements confronted with data (``audit``), and how small the radius may be (``calibration``)."""

@@ -1,0 +1,245 @@
+"""The verb ``calibrate`` of the command line, and a calibration as tables and as a figure."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from jaxvar.analysis.captions import percent, seeds_text
+from jaxvar.figures.style import Drawing, Look, Width, finish, looks, panels, plain, save, style
+from jaxvar.files import write_whole
+from jaxvar.simulate import SimulationError
+from jaxvar.tables.render import Column, Table
+from jaxvar.theory.bank import SWITCHES, bank
+from jaxvar.theory.calibration import (
+    LEAST_SEEDS,
+    Calibration,
+    Swept,
+    calibrate,
+    passes,
+    to_json,
+    write_preset,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+SEEDS = {"bandit": 1000, "episodes": 400}
+
+
+def verdict(calibration: Calibration, switch: float) -> str:
+    """Return what follows for a switch, in a sentence or two."""
+    scale = calibration.multiplier(switch)
+    promised = f"the confidence event holds with probability {percent(1 - calibration.delta)} or more in every case"
+    if scale is None:
+        text = f"Switch {switch:g}: no multiplier tried is large enough that {promised}."
+    else:
+        least = " It is the smallest that was tried." if calibration.is_least(switch) else ""
+        text = f"Switch {switch:g}: from the multiplier {scale:.4g} on, {promised}.{least}"
+    if calibration.is_claim:
+        return text
+    return f"{text} This is not a claim: it rests on fewer than {LEAST_SEEDS} seeds."
+
+
+def summary(calibration: Calibration) -> Table:
+    """Return a line per case and switch: the smallest multiplier of the case alone, and how often the event held."""
+    rows = []
+    for switch in calibration.switches:
+        chosen = calibration.multiplier(switch)
+        for i, case in enumerate(calibration.cases):
+            alone, least = calibration.multiplier(switch, i), calibration.is_least(switch, i)
+            shown = None if alone is None else f"{'≤ ' if least else ''}{alone:.4g}"
+            run = None if chosen is None else _last_with(calibration, switch, i, chosen)
+            share = None if run is None or chosen is None else calibration.share(run, chosen)
+            rows.append((case.instance, case.player, case.length, case.seeds, f"{switch:g}", shown, share))
+    columns = (
+        Column("instance"),
+        Column("algorithm"),
+        Column("K", "number"),
+        Column("seeds", "number"),
+        Column("switch"),
+        Column("alone"),
+        Column("held", "ends"),
+    )
+    seeds = seeds_text([case.seeds for case in calibration.cases], 0)
+    chosen_text = ", ".join(f"{calibration.multiplier(s) or np.nan:.4g} (switch {s:g})" for s in calibration.switches)
+    caption = (
+        f"Seeds in which the confidence event held in all layers and rounds, at the smallest multiplier that passes in "
+        f"every case: {chosen_text}. Share of {seeds} with the {percent(calibration.level)} Clopper-Pearson interval; "
+        f"a multiplier passes where the lower end is at least {1 - calibration.delta:g}. Alone: the smallest that "
+        f"passes in this case, of those tried."
+    )
+    return Table(caption, columns, tuple(rows))
+
+
+def points(calibration: Calibration) -> Table:
+    """Return a table of every case, switch and multiplier."""
+    rows = []
+    for run in calibration.runs:
+        case = calibration.cases[run.case]
+        for scale, held in zip(run.scales, run.held, strict=True):
+            ok = passes(held, case.seeds, calibration.delta, calibration.level)
+            share = calibration.share(run, scale)
+            rows.append(
+                (
+                    case.instance,
+                    case.player,
+                    run.switch,
+                    scale,
+                    run.first_seed,
+                    case.seeds,
+                    share,
+                    "yes" if ok else "no",
+                )
+            )
+    columns = (
+        Column("instance"),
+        Column("algorithm"),
+        Column("switch", "number"),
+        Column("multiplier", "number"),
+        Column("first seed", "number"),
+        Column("seeds", "number"),
+        Column("held", "ends"),
+        Column("passes"),
+    )
+    caption = f"Share of seeds in which the confidence event held, {percent(calibration.level)} Clopper-Pearson."
+    return Table(caption, columns, tuple(rows))
+
+
+def figure(calibration: Calibration, switch: float, *, width: Width = "neurips") -> Drawing:
+    """Draw how often the event held against the multiplier: a panel per instance, filled marks where a point passes."""
+    look = looks([case.player for case in calibration.cases])
+    instances = list(dict.fromkeys(case.instance for case in calibration.cases))
+    chosen = calibration.multiplier(switch)
+    handles: dict[str, Line2D] = {}
+    with style():
+        grid = panels(len(instances), width, least=1.7, height=1.35, sharex=True, sharey=True)
+        for number, (axis, instance) in enumerate(zip(grid.axes, instances, strict=True)):
+            axis.set(xscale="log", ylim=(-0.04, 1.04))
+            axis.axhline(1 - calibration.delta, color="black", linewidth=0.5)
+            if chosen is not None:
+                axis.axvline(chosen, color="black", linewidth=0.5, linestyle=(0, (4, 2)))
+            for i, case in enumerate(calibration.cases):
+                if case.instance == instance:
+                    handles[case.player] = _curve(axis, calibration, switch, i, look[case.player])
+            grid.title(axis, instance, beside=0.35)
+            if number + grid.columns >= len(instances):
+                axis.set_xlabel("multiplier")
+                axis.tick_params(labelbottom=True)
+        seeds = seeds_text([case.seeds for case in calibration.cases], 0)
+        caption = (
+            f"Share of {seeds} in which the confidence event held in all layers and rounds, with "
+            f"{percent(calibration.level)} Clopper-Pearson intervals, switch {switch:g}. Filled: the lower end is at "
+            f"least {1 - calibration.delta:g} (line). {verdict(calibration, switch)}"
+        )
+        return finish(grid.figure, list(handles.values()), list(map(plain, handles)), caption, ylabel="share of seeds")
+
+
+def _curve(axis: Axes, calibration: Calibration, switch: float, case: int, look: Look) -> Line2D:
+    """Draw one case: a point for each multiplier of each grid."""
+    runs = [run for run in calibration.runs if run.switch == switch and run.case == case]
+    shown = sorted((scale, i) for i, run in enumerate(runs) for scale in run.scales)
+    x = np.array([scale for scale, _ in shown])
+    shares = [calibration.share(runs[i], scale) for scale, i in shown]
+    y, low, high = (np.array([getattr(s, end) for s in shares]) for end in ("estimate", "low", "high"))
+    axis.plot(x, y, color=look.colour, linestyle=look.dash, linewidth=0.7)
+    axis.vlines(x, low, high, color=look.colour, linewidth=0.7)
+    good = low >= 1 - calibration.delta
+    (failed,) = axis.plot(x[~good], y[~good], color=look.colour, marker=look.marker, linestyle="none", markersize=2.6)
+    failed.set_markerfacecolor("white")
+    return axis.plot(x[good], y[good], color=look.colour, marker=look.marker, linestyle="none", markersize=2.6)[0]
+
+
+def _last_with(calibration: Calibration, switch: float, case: int, scale: float) -> Swept:
+    """Return the finest grid that has the multiplier."""
+    runs = [r for r in calibration.runs if r.switch == switch and r.case == case and scale in r.scales]
+    return runs[-1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibrate:
+    """Find the smallest multiplier of the radius that keeps the confidence event as often as promised."""
+
+    setting: Literal["bandit", "episodes"] = "bandit"
+    """The bank: SAVE and AVE-UCB on linear bandits, or UCRL-AVE on linear mixture MDPs."""
+    seeds: int | None = None
+    """Seeds per instance and multiplier; 1000 for bandits and 400 for episodes if not given. A claim needs 200."""
+    rounds: int | None = None
+    """Rounds, or episodes; each instance's own if not given."""
+    delta: float = 0.01
+    """Share of seeds in which the event may fail, also told to the algorithms."""
+    level: float = 0.95
+    """Level of the Clopper-Pearson intervals, whose lower ends decide."""
+    switches: tuple[float, ...] = SWITCHES
+    """Where the empirical variance begins to be used, in units of sqrt(log); the preset has the first."""
+    key: int = 0
+    """Root of all random numbers."""
+    out: Path | None = None
+    """Folder for the results; results/calibrate-SETTING if not given."""
+    progress: bool = True
+    """Show a progress bar."""
+
+
+def calibrate_command(options: Calibrate) -> int:
+    """Calibrate, print and write what was found, and return an exit code."""
+    folder = options.out or Path("results") / f"calibrate-{options.setting}"
+    seeds = SEEDS[options.setting] if options.seeds is None else options.seeds
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        found = calibrate(
+            bank(options.setting, delta=options.delta, length=options.rounds),
+            seeds=seeds,
+            delta=options.delta,
+            level=options.level,
+            switches=options.switches,
+            key=options.key,
+            progress=options.progress,
+        )
+        print(summary(found).text())
+        for switch in found.switches:
+            print(verdict(found, switch))
+        for path in write_all(found, folder, _command(options, seeds)):
+            print(path)
+    except ValueError as error:
+        print(f"jaxvar: {error}", file=sys.stderr)
+        return USAGE
+    except SimulationError as error:
+        print(f"jaxvar: {error}", file=sys.stderr)
+        return FAILED
+    except OSError as error:
+        print(f"jaxvar: {error.strerror or error}: {error.filename or ''}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("\nstopped; nothing was written", file=sys.stderr)
+        return INTERRUPTED
+    return DONE if found.multiplier(options.switches[0]) is not None else FAILED
+
+
+def write_all(found: Calibration, folder: Path, command: str) -> list[Path]:
+    """Write tables, a figure per switch, and the preset if a multiplier passed; return the paths."""
+    overview, counts = summary(found).text().encode(), points(found).csv().encode()
+    paths = [
+        write_whole(folder / "summary.txt", lambda buffer: buffer.write(overview)),
+        write_whole(folder / "points.csv", lambda buffer: buffer.write(counts)),
+    ]
+    for switch in found.switches:
+        paths += save(figure(found, switch), folder / f"switch_{switch:g}")
+    if found.multiplier(found.switches[0]) is not None:
+        preset = to_json(found, found.switches[0], command)
+        paths.append(write_preset(folder / f"{found.setting}.json", preset))
+    return paths
+
+
+def _command(options: Calibrate, seeds: int) -> str:
+    """Return the command line that repeats the calibration."""
+    words = ["jaxvar", "calibrate", "--setting", options.setting, "--seeds", str(seeds)]
+    words += [] if options.rounds is None else ["--rounds", str(options.rounds)]
+    words += ["--delta", f"{options.delta!r}", "--level", f"{options.level!r}", "--key", str(options.key)]
+    return shlex.join([*words, "--switches", *(f"{switch!r}" for switch in options.switches)])

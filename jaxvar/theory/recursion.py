@@ -1,0 +1,138 @@
+"""The inequalities between the sums of the MDP appendix (labels ``lemma:rec:1`` to ``lemma:rec:11`` and ``lemma:g``).
+
+Two slips are corrected beside what is printed. Where only the episodes with ``I_H = 0`` are meant, the proofs write
+the noise of all episodes, ``A_0``: corrected, it is the noise of these. And ``lemma:rec:8`` loses the term of
+``V - V*`` that its own proof ends with.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvar.theory.running_max import Check, single_check
+from jaxvar.theory.statement import Claim, Statement
+
+TINY = 1e-12  # added to bounds that may be zero on both sides
+
+
+class Sums(NamedTuple):
+    """The sums of the appendix over all episodes so far, and what else the regret consists of."""
+
+    noise: jax.Array  # [3, orders]   of [P f^(2^m)](s, a) - f^(2^m)(s'), with its sign: A_m
+    spread: jax.Array  # [3, orders]   of the conditional variances of f^(2^m): S_m
+    optimal_spread: jax.Array  # []   of those of V*: Q_0
+    policy_spread: jax.Array  # []   of those of V^pi
+    bellman: jax.Array  # []   R_0
+    grown: jax.Array  # []   G
+    grown_noise: jax.Array  # []   of V(s') - [P V](s, a) in the episodes that G counts
+    kept_noise: jax.Array  # []   of [P V](s, a) - V(s') where I_h is 1
+    luck: jax.Array  # []   of an episode's rewards minus V^pi(s_1): I_1
+    regret: jax.Array  # []
+
+
+def orders(num_episodes: int, horizon: int) -> int:
+    """Return ``M = ceil(log2 2HK)``."""
+    return math.ceil(math.log2(2 * horizon * num_episodes))
+
+
+def statements(delta: float, num_orders: int) -> tuple[Statement, ...]:
+    """Return the statements that :func:`inequalities` checks, in its order."""
+    peel = "Freedman's inequality with a variance that is random: not proved without a peeling"
+    noise = "its proof takes the noise of all episodes for that of the episodes with I_H = 0"
+    given = "while the radii have held"
+    once, many = 2 * delta, 2 * (num_orders + 1) * delta
+
+    def known(key: str, title: str, where: str, claim: Claim, note: str = given, axis: str = "m") -> Statement:
+        return Statement(key, title, where, 0.0, claim, note, axis)
+
+    def likely(key: str, title: str, where: str, failure: float, note: str = peel) -> Statement:
+        return Statement(key, title, where, min(1.0, failure), "open", note, "m")
+
+    return (
+        known("sum-grown", "G, episodes with I_H = 0", "lemma:g", "holds", "natural logarithm, as printed"),
+        known("split", "S_0 by 2 Q_0 + 2 S_0 of V - V*", "eq:rec:3", "holds", ""),
+        known("rec-1-printed", "S_m of V - V*, as printed", "lemma:rec:1", "open", noise),
+        known("rec-1-corrected", "S_m of V - V*, noise of I_H = 0", "lemma:rec:1", "holds"),
+        likely("rec-2", "A_0 by Q_0 and S_0", "lemma:rec:2", once),
+        likely("rec-3", "A_m of V - V* by S_m", "lemma:rec:3", many),
+        likely("rec-4", "A_0 by Q_0, A_1, R_0, G", "lemma:rec:4", once),
+        likely("rec-6", "A_1 of V - V* by R_0, G, A_0", "lemma:rec:6", many),
+        likely("rec-7", "A_0 by R_0, G, Q_0", "lemma:rec:7", once + many),
+        known(
+            "rec-8-printed", "S_m of V* - V^pi, as printed", "lemma:rec:8", "open", "a term A_0 of V - V* is missing"
+        ),
+        known("rec-8-corrected", "S_m of V* - V^pi, with that term", "lemma:rec:8", "holds"),
+        likely("rec-9", "A_m of V* - V^pi by S_m", "lemma:rec:9", many),
+        likely("rec-10-first", "A_1 of V* - V^pi", "lemma:rec:10", once + 2 * many),
+        likely("rec-10-second", "A_0 of V* - V^pi", "lemma:rec:10", once + 2 * many),
+        known("q-split", "Q_0 by 2 S_0 of V* - V^pi and V^pi", "eq:dec:q0", "holds", ""),
+        likely(
+            "rec-11", "Q_0 by 2 S_0 and 2 K (1 + ..)", "lemma:rec:11", delta, "constants of its proof, which has a gap"
+        ),
+        known("luck", "I_1 by the three A_0", "eq:bound:i1", "holds", ""),
+        known("regret-printed", "regret by R_0 + A_0 + G + I_1", "thm:regret2", "open", noise),
+        known("regret-corrected", "regret, noise where I_h = 1", "thm:regret2", "holds"),
+    )
+
+
+def inequalities(
+    sums: Sums,
+    valid: jax.Array,
+    k: jax.Array,
+    dim: int,
+    horizon: int,
+    lam: jax.Array,
+    num_layers: jax.Array,
+    delta: jax.Array,
+) -> tuple[Check, ...]:
+    """Check every statement after ``k []`` episodes; ``valid []`` says whether the radii have held."""
+    log = jnp.log(1 / delta)
+    noise, spread = jnp.abs(sums.noise), sums.spread
+    (a, above, below), (s, above_spread, below_spread) = noise, spread
+    q0, r0, g = sums.optimal_spread, sums.bellman, sums.grown
+    grown_noise, kept_noise = jnp.abs(sums.grown_noise), jnp.abs(sums.kept_noise)
+    power = np.exp2(np.arange(1, above.shape[0])).reshape(-1, *(1,) * (above.ndim - 1))  # 2^(m+1), m = 0, 1, ...
+    always = jnp.ones_like(valid)
+
+    def each(observed: jax.Array, bound: jax.Array, applies: jax.Array = valid) -> Check:
+        return Check(observed, bound + TINY, jnp.broadcast_to(applies[None], observed.shape))
+
+    def freedman(observed: jax.Array, spread: jax.Array) -> Check:
+        return each(observed, jnp.sqrt(2 * spread * log[None]) + 4 / 3 * log[None], always)
+
+    def one(observed: jax.Array, bound: jax.Array, applies: jax.Array = valid) -> Check:
+        return single_check(observed, bound + TINY, applies)
+
+    def recursion(spread: jax.Array, noise: jax.Array, rest: jax.Array) -> Check:
+        return each(spread[:-1], noise[1:] + g[None] + power * rest[None])
+
+    all_noise = r0 + g + a[0]
+    one_episode = 1 + jnp.sqrt(2 * jnp.log(k / delta)) + 2 / 3 * jnp.log(k / delta)
+    both = r0 + 2 * g + a[0] + above[0]
+    most_grown = dim * num_layers / 2 * jnp.log1p(k * horizon / (dim * lam)) + dim * num_layers**2
+    return (
+        one(g, most_grown, always),
+        one(s[0], 2 * q0 + 2 * above_spread[0], always),
+        recursion(above_spread, above, all_noise),
+        recursion(above_spread, above, r0 + g + grown_noise),
+        one(a[0], 2 * jnp.sqrt((q0 + above_spread[0]) * log) + 2 / 3 * log, always),
+        freedman(above, above_spread),
+        one(a[0], 4 * jnp.sqrt((q0 + above[1] + g + 2 * (r0 + g)) * log) + 10 * log),
+        one(above[1], 4 * jnp.sqrt((r0 + 2 * g + a[0]) * log) + 11 * log),
+        one(a[0], 132 * log + 28 * jnp.sqrt(r0 * log) + 40 * jnp.sqrt(g * log) + 8 * jnp.sqrt(q0 * log)),
+        recursion(below_spread, below, all_noise),
+        recursion(below_spread, below, r0 + g + grown_noise + above[0]),
+        freedman(below, below_spread),
+        one(below[1], 4 * jnp.sqrt(both * log) + 11 * log),
+        one(below[0], 2 * jnp.sqrt(both * log) + 7 * log),
+        one(q0, 2 * below_spread[0] + 2 * sums.policy_spread, always),
+        one(q0, 2 * below_spread[0] + 2 * k * one_episode, always),
+        one(jnp.abs(sums.luck), a[0] + above[0] + below[0], always),
+        one(sums.regret, jnp.maximum(r0 + a[0] + g + sums.luck, 0)),
+        one(sums.regret, jnp.maximum(r0 + kept_noise + g + sums.luck, 0)),
+    )
