@@ -383,17 +383,17 @@ def test_config_makes_the_same_study_again(one):
     again = Study.from_config(json.loads(json.dumps(config)))
     assert again == one
     assert json.dumps(again.to_config()) == json.dumps(config)
-    assert [c.digest for c in cells(again)] == [c.digest for c in cells(one)]
+    assert [c.hash for c in cells(again)] == [c.hash for c in cells(one)]
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(studies())
 def test_cells_are_numbered_and_all_different(one):
-    """As many as the product of the sweeps, and one digest each."""
+    """As many as the product of the sweeps, and one hash each."""
     found = cells(one)
     expected = [len(list(_product(e))) for e in (one.algorithms[0], one.environments[0])]
     assert len(found) == expected[0] * expected[1]
-    assert len({c.digest for c in found}) == len(found)
+    assert len({c.hash for c in found}) == len(found)
     for cell in found:
         assert json.loads(json.dumps(cell.config)) == cell.config
 
@@ -597,34 +597,36 @@ def test_sweeps_reach_constants_and_schedules():
     assert all(isinstance(c.environment.noise, type(jv.noise.uniform(0.1))) for c in found)
 
 
-def test_digests_depend_on_what_is_run_and_on_nothing_else():
+def test_hashes_depend_on_what_is_run_and_on_nothing_else():
     """Labels, defaults written out, and the way a number is written do not matter; any argument does."""
-    base = one_cell(Entry("save"), BANDIT).digest
+    base = one_cell(Entry("save"), BANDIT).hash
     same_cell = Entry(
         "save",
         label="other",
         options={"ties": "random", "delta": 0.01, "noise_bound": 1, "constants": "paper"},
-        record=["regret"],
+        record=["regret", "variance"],
     )
     renamed = Entry("linear_bandit", label="x", options={"num_arms": 3, "dim": 2, "fresh": False})
-    assert one_cell(same_cell, renamed, seeds=9, key=5, question="?").digest == base
+    assert one_cell(same_cell, renamed, seeds=9, question="?").hash == base
+    for changed in ({"key": 5}, {"precision": "float32"}, {"record": ["regret"]}):
+        assert one_cell(Entry("save"), BANDIT, **changed).hash != base
     for options in ({"delta": 0.02}, {"explore": "first"}, {"constants": {"switch": 1.0}}):
-        assert one_cell(Entry("save", options=options), BANDIT).digest != base
-    assert one_cell(Entry("save"), on(fresh=True)).digest != base
-    assert one_cell(Entry("save"), BANDIT, rounds=101).digest != base  # SAVE's constants depend on the rounds
-    assert one_cell(Entry("oful"), BANDIT, rounds=101).digest == one_cell(Entry("oful"), BANDIT).digest
+        assert one_cell(Entry("save", options=options), BANDIT).hash != base
+    assert one_cell(Entry("save"), on(fresh=True)).hash != base
+    assert one_cell(Entry("save"), BANDIT, rounds=101).hash != base  # SAVE's constants depend on the rounds
+    assert one_cell(Entry("oful"), BANDIT, rounds=101).hash == one_cell(Entry("oful"), BANDIT).hash
 
 
-def test_digests_are_the_same_in_every_process():
+def test_hashes_are_the_same_in_every_process():
     """They name folders: no randomised hash may enter."""
     config = json.dumps(study(Entry("save")).to_config())
     lines = (
         "import jaxvar, json",
         f"study = jaxvar.Study.from_config(json.loads({config!r}))",
-        "print(jaxvar.study.cells.cells(study)[0].digest)",
+        "print(jaxvar.study.cells.cells(study)[0].hash)",
     )
     out = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == [one_cell(Entry("save"), BANDIT).digest]
+    assert out.stdout.split() == [one_cell(Entry("save"), BANDIT).hash]
 
 
 def test_canonical_text():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import math
 import typing
@@ -46,6 +45,7 @@ _MUST_AGREE = ("dim", "horizon")
 class Cell:
     """One algorithm in one environment, each with one setting."""
 
+    hash: str  # identifies the cell's numbers, whatever its labels and the number of rounds; names its folders
     algorithm_label: str
     environment_label: str
     algorithm_settings: Table  # swept values only, by dotted path
@@ -55,11 +55,6 @@ class Cell:
     environment: Environment | EpisodicEnvironment
     record: tuple[str, ...]  # names of recorders
     config: Table  # {"algorithm": {"name": ..., every argument}, "environment": ...}, JSON-able
-
-    @functools.cached_property
-    def digest(self) -> str:
-        """Text that identifies the config, whatever the labels are."""
-        return digest(self.config)
 
     @property
     def recorders(self) -> tuple[Recorder, ...]:
@@ -120,7 +115,10 @@ def _cells(study: Study) -> Iterator[Cell]:
                     with error_at("algorithm", j, what=f"algorithm {titled(player.label, own)}"):
                         _check_agreement(player, algorithm, environment, titled(entry.label, setting))
                         record = _checked_record(study, player, algorithm, environment)
+                    config = jsonable({"algorithm": algorithm.config, "environment": environment.config})
+                    numbers = {"config": config, "key": study.key, "precision": study.precision, "record": record}
                     yield Cell(
+                        hash=digest(numbers),
                         algorithm_label=player.label,
                         environment_label=entry.label,
                         algorithm_settings=jsonable(own),
@@ -129,7 +127,7 @@ def _cells(study: Study) -> Iterator[Cell]:
                         algorithm=algorithm.target,
                         environment=environment.target,
                         record=record,
-                        config=jsonable({"algorithm": algorithm.config, "environment": environment.config}),
+                        config=config,
                     )
 
 

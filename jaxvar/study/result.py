@@ -17,7 +17,7 @@ from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
 from jaxvar.study.export import to_xarray
 from jaxvar.study.shards import Shard, read_seconds, read_shard, record_names
-from jaxvar.study.store import Manifest, StoredCell, cell_hash, read_manifest
+from jaxvar.study.store import Manifest, StoredCell, read_manifest
 from jaxvar.study.values import Array, RunError, Table, short
 
 _MAX_NAMED = 10  # missing shards in a message
@@ -176,8 +176,7 @@ def differences(study: Study, stored: Manifest) -> list[str]:
 
 def _changed_cells(study: Study, stored: Manifest) -> list[str]:
     """Return a line for each stored cell that the study no longer has, at the number of rounds it was played for."""
-    then = at_length(study, stored.num_rounds)
-    there = {cell_hash(then, cell): cell for cell in then.cells}
+    there = {cell.hash: cell for cell in at_length(study, stored.num_rounds).cells}
     found = []
     for cell in stored.cells:
         if cell.hash not in there:

@@ -28,7 +28,7 @@ from jaxvar.study.definition import Study
 from jaxvar.study.factories import in_precision
 from jaxvar.study.result import StudyResult, at_length, differences, load
 from jaxvar.study.shards import Hooks, Processes, Shorter, Stopped, Task, mesh_for, play, read_shard, stretch_for
-from jaxvar.study.store import Manifest, StoredCell, cell_hash
+from jaxvar.study.store import Manifest, StoredCell
 from jaxvar.study.values import RunError
 
 _MEMORY_SHARE = 0.8  # of the free memory that a chunk may take: other processes need some too
@@ -151,7 +151,7 @@ class _Run:
 
             self.processes.write(look)
             known = {} if before is None else {cell.hash: cell.chunk for cell in before.cells}
-            stored = np.array([known.get(cell_hash(self.study, cell), 0) for cell in self.study.cells], np.int32)
+            stored = np.array([known.get(cell.hash, 0) for cell in self.study.cells], np.int32)
             chunks = []
             each = zip(self.processes.agree(stored).tolist(), self.study.cells, strict=True)
             bar = {"unit": "cell", "total": len(stored), "leave": False, "disable": not self.shows_progress}
@@ -237,7 +237,7 @@ class _Run:
 
     def _smaller_chunk(self, cell: Cell, chunk: int) -> int | None:
         """Return None if a chunk fits into the memory, else one that may; 0 if none does."""
-        key = (cell.digest, chunk)
+        key = (cell.hash, chunk)
         if key not in self.smaller_chunks:
             needed, free = self._memory(cell, chunk)
             smaller = -1
@@ -265,7 +265,7 @@ class _Run:
         return f"{chunk} seeds at a time need {sizes[0]} of memory, and {sizes[1]} are free"
 
     def _program(self, cell: Cell, chunk: int) -> Program:
-        key = (cell.digest, chunk)
+        key = (cell.hash, chunk)
         if key not in self.programs:
             self.programs[key] = Program(
                 algorithm=cell.algorithm,
@@ -322,7 +322,7 @@ class _Run:
             longer = at_length(self.study, 2 * self.study.length)
         except ValueError:  # an environment does not last that long
             return set()
-        return {cell_hash(self.study, c) for c in self.study.cells} & {cell_hash(longer, c) for c in longer.cells}
+        return {cell.hash for cell in self.study.cells} & {cell.hash for cell in longer.cells}
 
     def _say(self, text: str) -> None:
         if self.processes.is_writer:

@@ -33,7 +33,7 @@ import jaxlib.version
 import numpy as np
 
 from jaxvar import files
-from jaxvar.study.cells import Cell, titled
+from jaxvar.study.cells import titled
 from jaxvar.study.definition import Study
 from jaxvar.study.values import Array, RunError, Table, digest
 
@@ -146,7 +146,7 @@ def make_folder(path: Path) -> None:
 class StoredCell:
     """A cell as ``run.json`` has it."""
 
-    hash: str  # identifies the cell's numbers, whatever the labels and the number of rounds; names its folders
+    hash: str  # of the cell; names its folders
     chunk: int  # seeds per shard
     algorithm: str
     environment: str
@@ -196,16 +196,11 @@ class Manifest:
         write(folder / "run.json", text.encode() + b"\n")
 
 
-def cell_hash(study: Study, cell: Cell) -> str:
-    """Return the name of a cell's folders, which identifies its numbers."""
-    return digest({"config": cell.config, "key": study.key, "precision": study.precision, "record": cell.record})
-
-
 def new_manifest(study: Study, chunks: Sequence[int]) -> Manifest:
     """Return the ``run.json`` of a study that was not run yet; ``chunks`` are the seeds per shard of each cell."""
     stored = tuple(
         StoredCell(
-            hash=cell_hash(study, cell),
+            hash=cell.hash,
             chunk=chunk,
             algorithm=cell.algorithm_label,
             environment=cell.environment_label,
