@@ -131,6 +131,16 @@ def test_every_algorithm_declares_all_its_parameters():
         assert [*examples.declared(FACTORIES[name])] == [*inspect.signature(FACTORIES[name]).parameters], name
 
 
+def test_environments_declare_their_parameters():
+    """Only those that turn their arguments into other numbers check some of them by hand."""
+    partly = {"deep_tree", "hypercube_bandit", "hypercube_blocks", "riverswim"}
+    for name in set(names.of_role("environment")) - partly:
+        assert [*examples.declared(FACTORIES[name])] == [*inspect.signature(FACTORIES[name]).parameters], name
+    for name in names.SCHEDULES:
+        make = FACTORIES[f"schedules.{name}"]
+        assert [*examples.declared(make)] == [*inspect.signature(make).parameters], name
+
+
 # What stands in many papers. Other names may mean different things in two algorithms.
 COMMON = ("beta_scale", "delta", "dim", "fixed_radius", "horizon", "lam", "noise_bound", "norm_bound", "num_episodes")
 COMMON += ("num_rounds", "theta_bound", "tie_tolerance", "ties", "value_bound", "variance_bound", "variance_scale")
