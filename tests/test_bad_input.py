@@ -134,9 +134,9 @@ def test_every_algorithm_declares_all_its_parameters():
 def test_environments_declare_their_parameters():
     """Only those that turn their arguments into other numbers check some of them by hand."""
     partly = {"deep_tree", "hypercube_bandit", "hypercube_blocks", "riverswim"}
-    for name in set(names.of_role("environment")) - partly:
+    for name in set(factories.factory_names("environment")) - partly:
         assert [*examples.declared(FACTORIES[name])] == [*inspect.signature(FACTORIES[name]).parameters], name
-    for name in names.SCHEDULES:
+    for name in factories.SCHEDULES:
         make = FACTORIES[f"schedules.{name}"]
         assert [*examples.declared(make)] == [*inspect.signature(make).parameters], name
 

@@ -80,8 +80,10 @@ class Factory:
 
 
 def _public(module: types.ModuleType) -> dict[str, Factory]:
-    own = {n: f for n, f in vars(module).items() if inspect.isfunction(f) and f.__module__ == module.__name__}
-    return {name: Factory(name, f) for name, f in own.items() if not name.startswith("_")}
+    """Return the public functions of a module: those of its ``__all__``, or those that are defined in it."""
+    defined = [n for n, f in vars(module).items() if getattr(f, "__module__", None) == module.__name__]
+    functions = {n: getattr(module, n) for n in getattr(module, "__all__", defined) if not n.startswith("_")}
+    return {n: Factory(n, f) for n, f in functions.items() if inspect.isfunction(f)}
 
 
 @functools.cache
