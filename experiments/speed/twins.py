@@ -2,7 +2,8 @@
 
 Twins (``tests/reference``) are written to be read, with explicit inverses and sums over all past rounds: they say what
 an algorithm costs where nobody has thought about speed, and are timed over few rounds of one seed. A twin is
-``run_<factory>`` of given arrays, or a class ``Twin`` that plays round by round (``tests/test_twin_interface.py``).
+``run_<factory>`` of given arrays, or a class ``Twin`` that plays round by round, as in
+``tests/algorithms/test_twin_interface.py``.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def run_oful(
 
 
 class Twin:
-    """OFUL one round at a time, for `tests/test_twin_interface.py`."""
+    """OFUL one round at a time, for `tests/algorithms/test_twin_interface.py`."""
 
     def __init__(self, *, dim: int, lam: float, ties: str, tie_tolerance: float, **radius: object) -> None:
         self.lam, self.ties, self.tie_tolerance = lam, ties, tie_tolerance

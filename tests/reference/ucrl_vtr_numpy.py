@@ -116,7 +116,7 @@ def run_ucrl_vtr(
 
 
 class Twin:
-    """UCRL-VTR one episode at a time, for `tests/test_twin_interface.py`."""
+    """UCRL-VTR one episode at a time, for `tests/algorithms/test_twin_interface.py`."""
 
     def __init__(self, *, dim: int, lam: float, value_bound: float, ties: str, tie_tolerance: float, **radius: float):
         self.lam, self.features, self.targets = lam, np.zeros((0, dim)), np.zeros(0)

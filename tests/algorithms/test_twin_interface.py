@@ -1,0 +1,146 @@
+"""Every twin with the common interface against its algorithm, round by round, in all variants of its options.
+
+A module ``tests/reference/<factory>_numpy.py`` that has a class ``Twin`` is compared here without another line::
+
+    class Twin:
+        draws = {"z": ("normal", 1, ("dim",))}     # optional: more random numbers, see `drawn`
+        def __init__(self, *, dim, lam, ties, tie_tolerance, **others): ...   # the algorithm's parameters, as numbers
+        def select(self, arms, u, noise_var): ...  # -> action; u breaks ties; what `draws` names comes by its name
+        def update(self, x, reward, noise_var): ...
+        def estimates(self): ...                   # optional: {"regression.theta_hat": array}, compared every round
+
+A twin for episodes has ``plan(self, phi, reward, horizon, u)``, which returns ``policy [H, S]``, and
+``update(self, stage, state, action, next_state, reward)`` instead. Its ``u`` is ``[H, S]``.
+
+The twin follows the algorithm's own path, so that every round is a test of its own.
+"""
+
+import functools
+import importlib
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvar as jv
+from jaxvar.algorithms.catalogue import CLAIMS, FACTORIES
+from jaxvar.testing import examples
+from tests import reference
+from tests.helpers import cases as table
+
+DIM, NUM_ARMS, NUM_ROUNDS, NUM_EPISODES = 3, 6, 150, 40
+SEEDS = (0, 5)
+FOLDER = Path(reference.__file__).parent
+FOUND = {p.stem.removesuffix("_numpy"): f"tests.reference.{p.stem}" for p in sorted(FOLDER.glob("*_numpy.py"))}
+TWINS = {
+    name: importlib.import_module(module).Twin
+    for name, module in FOUND.items()
+    if "class Twin" in (FOLDER / f"{name}_numpy.py").read_text()
+}
+SETTINGS = {claim.factory: claim.setting for claim in CLAIMS}
+SIZES = {"dim": DIM, "num_rounds": NUM_ROUNDS, "num_episodes": NUM_EPISODES, "capacity": 8}
+CASES = [(name, end) for name in TWINS for end in table.variants(FACTORIES[name])]
+
+trace = functools.partial(jax.jit, static_argnames=("num_rounds", "num_episodes"))(jv.trace)
+
+
+def twin_of(name, algorithm):
+    """The twin with the parameters of the algorithm that it asks for."""
+    return TWINS[name](**examples.taken(TWINS[name], examples.numbers(FACTORIES[name], algorithm)))
+
+
+def drawn(key, seed, num, law, stream, shape):
+    """The numbers that a stream of the algorithm's keys holds for each round or episode, ``[num, *shape]``."""
+    own = jax.random.fold_in(jax.random.fold_in(key, seed), jv.game.STREAMS.index("algorithm"))
+    dtype = jnp.float32 if stream == 0 else jnp.float64  # ties are broken in single precision
+
+    def draw(round):
+        words = jv.random.key_words(jax.random.fold_in(own, round))
+        return getattr(jv.random, law)(jv.random.bits(words, shape, stream=stream), dtype)
+
+    return np.asarray(jax.vmap(draw)(jnp.arange(1, num + 1)))
+
+
+def assert_estimates(twin, state, where, what):
+    for path, value in getattr(twin, "estimates", dict)().items():
+        ours = functools.reduce(getattr, path.split("."), state)[where]
+        np.testing.assert_allclose(ours, value, rtol=1e-8, atol=1e-10, err_msg=f"{path} after {what} {where + 1}")
+
+
+def check_bandit(name, algorithm, fixed, seed):
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=DIM)
+    theta /= np.linalg.norm(theta)
+    arms = rng.normal(size=(NUM_ARMS, DIM) if fixed else (NUM_ROUNDS, NUM_ARMS, DIM))
+    arms *= rng.uniform(0.2, 1.0, size=(*arms.shape[:-1], 1)) / np.linalg.norm(arms, axis=-1, keepdims=True)
+    arms[..., -1, :] = arms[..., 0, :]  # a tie
+    std = rng.uniform(0.05, 0.5, size=(NUM_ROUNDS, NUM_ARMS))
+    noise = std * rng.choice([-1.0, 1.0], size=std.shape)
+    environment = jv.replay_bandit(arms, arms @ theta, noise, noise_var=std**2, theta_star=theta)
+    key = jax.random.key(seed)
+    ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_rounds=NUM_ROUNDS, seed=seed))
+    assert ours.status == 0
+    twin, sizes = twin_of(name, algorithm), {"dim": DIM, "num_arms": NUM_ARMS}
+    draws = {"u": ("uniform", 0, ()), **getattr(twin, "draws", {})}
+    for what, (law, stream, shape) in draws.items():
+        draws[what] = drawn(key, seed, NUM_ROUNDS, law, stream, tuple(sizes.get(n, n) for n in shape))
+    for k in range(NUM_ROUNDS):
+        numbers = {what: values[k] for what, values in draws.items()}
+        action = twin.select(ours.arms[k], noise_var=std[k] ** 2, **numbers)
+        assert action == ours.action[k], f"round {k + 1}: the twin plays {action}, the algorithm {ours.action[k]}"
+        twin.update(ours.arms[k, action], ours.mean[k, action] + noise[k, action], std[k, action] ** 2)
+        assert_estimates(twin, ours.state, k, "round")
+
+
+def check_episodes(name, algorithm, seed):
+    sizes = {"num_states": 4, "num_actions": 3, "dim": DIM, "horizon": table.MODEL_SIZE["horizon"]}
+    environment = jv.mixture_mdp(**sizes, model_seed=1, concentration=0.5)
+    key = jax.random.key(seed)
+    ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_episodes=NUM_EPISODES, seed=seed))
+    assert ours.status == 0
+    twin, (phi, reward) = twin_of(name, algorithm), (ours.instance.phi, ours.instance.reward)
+    u = drawn(key, seed, NUM_EPISODES, "uniform", 0, (environment.horizon, environment.num_states))
+    for k in range(NUM_EPISODES):
+        policy = twin.plan(phi, reward, environment.horizon, u[k])
+        np.testing.assert_array_equal(policy, ours.policy[k], err_msg=f"policy of episode {k + 1}")
+        for h in range(environment.horizon):
+            state, action, after = ours.state[k, h], ours.action[k, h], ours.next_state[k, h]
+            twin.update(h, state, action, after, reward[state, action])
+        assert_estimates(twin, ours.learner, k, "episode")
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [pytest.param(*c, id="".join(c), marks=pytest.mark.slow if c[1] else ()) for c in CASES],
+)
+def test_follows_its_twin(name, end):
+    """A wrong sign, factor, index or tie rule anywhere changes an action or an estimate in some round."""
+    algorithm = FACTORIES[name](**table.variants(FACTORIES[name], **SIZES)[end])
+    for seed in SEEDS:
+        if SETTINGS[name] == "episodes":
+            check_episodes(name, algorithm, seed)
+        else:
+            check_bandit(name, algorithm, True, seed)
+            check_bandit(name, algorithm, False, seed)
+
+
+def test_every_algorithm_has_a_twin():
+    """Compared here, or by a test of its own."""
+    assert FACTORIES.keys() <= FOUND.keys()
+
+
+class Wrong(TWINS["oful"]):
+    """A twin with a slip: it forgets what it saw first."""
+
+    def update(self, x, reward, noise_var):
+        super().update(x, reward, noise_var)
+        self.x, self.reward = self.x[-60:], self.reward[-60:]
+
+
+def test_a_difference_is_found(monkeypatch):
+    """A comparison that cannot fail says nothing."""
+    monkeypatch.setitem(TWINS, "oful", Wrong)
+    with pytest.raises(AssertionError, match="after round 61"):
+        check_bandit("oful", jv.oful(DIM), True, 0)

@@ -1,0 +1,85 @@
+"""Several processes: one simulation over the devices of all of them, with the numbers of a single process."""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GAMES = ("save", "oful")
+
+
+def play(folder, num_processes):
+    """What each of the processes got."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
+    clean |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    paths = [folder / f"{i}_of_{num_processes}.npz" for i in range(num_processes)]
+    script = [sys.executable, str(ROOT / "tests" / "helpers" / "host_script.py")]
+    started = [
+        subprocess.Popen(
+            [*script, str(path), str(i), str(num_processes), str(port)],
+            env=clean,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for i, path in enumerate(paths)
+    ]
+    try:
+        for process in started:
+            _, errors = process.communicate(timeout=300)
+            assert process.returncode == 0, errors
+    finally:
+        for process in started:
+            process.kill()  # one that waits for another that has failed
+            process.communicate()
+    results = []
+    for path in paths:
+        with np.load(path) as file:
+            results.append(dict(file))
+    return results
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    return play(tmp_path_factory.mktemp("one"), 1)[0]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    return play(tmp_path_factory.mktemp("two"), 2)
+
+
+def test_same_bits_in_one_process_and_in_two(one, two):
+    # Who plays a seed leaves no trace, a rerun with more layers is everybody's, and every process gets all results.
+    assert one["devices"] == 1
+    records = [name for name in one if name.startswith(GAMES)]
+    assert len(records) == 6
+    assert one["save.capacity"] > 1
+    for process in two:
+        assert process["devices"] == 4 and process["local_devices"] == 2
+        for name in records:
+            np.testing.assert_array_equal(process[name], one[name])
+    for game in GAMES:
+        assert np.unique(one[f"{game}.regret"][..., -1]).size > 20  # the seeds differ
+
+
+def test_processes_do_not_communicate_while_they_play(two):
+    # The program spans both processes and contains no collective operation.
+    for process in two:
+        assert process["partitioned"]
+        assert process["collectives"] == 0
+
+
+def test_processes_must_agree(two):
+    # Runs of different keys are not mixed silently; on its own devices a process may play what it likes.
+    for process in two:
+        assert "same arguments in every process" in str(process["refused"])
+    assert not np.array_equal(two[0]["own"], two[1]["own"])
