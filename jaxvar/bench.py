@@ -1,4 +1,4 @@
-"""``jaxvar bench``: how fast this machine plays OFUL, SAVE, AVE-UCB and UCRL-AVE, in about ten seconds.
+"""``jaxvar bench``: how fast this machine plays OFUL, SAVE, AVE-UCB and UCRL-AVE, in less than half a minute.
 
 The whole simulation is timed: drawing the problem, arms and noise, every round, and recording.
 """

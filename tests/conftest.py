@@ -1,6 +1,7 @@
-"""Settings of every test: float64, and no silent change of rank or of type."""
+"""Settings of every test: float64, no silent change of rank or of type, and each program compiled once."""
 
 import contextlib
+import os
 
 import jax
 
@@ -20,6 +21,12 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if hasattr(config, "cache") and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        # Workers and the processes that tests start find here what another has compiled.
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(config.cache.mkdir("programs"))
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
+        jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
     chosen = config.getoption("--form")
     if chosen is not None:
         form = contextlib.ExitStack()

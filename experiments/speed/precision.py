@@ -137,7 +137,7 @@ def _knowledge(state: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Inverse ``[layers, d, d]``, estimate ``[layers, d]`` and number of observations ``[layers]``."""
     if hasattr(state, "layers"):
         return state.layers.scaled_inv, state.layers.theta_hat, state.layers.count
-    return state.sigma_inv[None], state.theta_hat[None], state.round[None]
+    return state.regression.sigma_inv[None], state.regression.theta_hat[None], state.round[None]
 
 
 def precision(options: Precision) -> list[Row]:

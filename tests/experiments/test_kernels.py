@@ -1,4 +1,4 @@
-"""Counting kernels: on programs written by hand, on small compiled ones, and on those of ``jaxvar kernels``."""
+"""Counting kernels: on programs written by hand, on small compiled ones, and on those of ``speed kernels``."""
 
 import dataclasses
 from typing import Any, NamedTuple
