@@ -14,7 +14,7 @@ _NO_LIBRARY = "--xla_cpu_experimental_ynn_fusion_type="  # of reductions: it can
 
 
 def tune_cpu(num_devices: int | None = None) -> None:
-    """One JAX device per core, each block's whole scan compiled to one native loop, in the widest vectors there are.
+    """Make one JAX device per core, compile each scan to one native loop, and use the widest vectors there are.
 
     By default XLA runs the operations of a loop body one by one from a task list. Raising the size up to which it
     compiles a loop as a whole removes that cost: programs like ours, with many small operations in millions of

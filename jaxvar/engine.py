@@ -51,7 +51,7 @@ _EPISODE_WORK = 8  # a step of an episode, with its share of the plan, takes abo
 
 
 class RunState(NamedTuple):
-    """What a chunk of runs holds between two rounds; every leaf [chunk, ...], random keys as their words."""
+    """The state of a chunk of runs between two rounds; every leaf [chunk, ...], random keys as their words."""
 
     carry: game.Carry
     store: dict[str, jax.Array]  # name -> [chunk, records + 1, ...]
@@ -141,7 +141,7 @@ class Program:
         return _compiled(kinds, block, self.mesh, num_rounds if known or accelerator else None, accelerator)
 
     def _args(self, ids: Array, first: int, num_rounds: int, state: RunState | None) -> tuple[ArrayTree, ArrayTree]:
-        """The program's arguments and where they go: runs and what they hold over the devices, all else everywhere."""
+        """Return the program's arguments and their placement: runs over the devices, all else everywhere."""
         recorders = tuple(as_pytree(r) for r in self.recorders)
         both = (as_pytree(self.algorithm), self.algorithm_values, as_pytree(self.environment), self.environment_values)
         args = ((*both, self.key_data, self.rounds, recorders), ids, np.int32(first), np.int32(num_rounds), state)
@@ -171,7 +171,7 @@ class Program:
 def _compiled(
     kinds: tuple[type, type], block: tuple[int, ...], mesh: Mesh, length: int | None, accelerator: bool
 ) -> Any:
-    """The function that plays all runs of a chunk, each device its share; jitted.
+    """Return the jitted function that plays all runs of a chunk, each device its share.
 
     ``kinds`` are the classes of algorithm and environment: JAX may take two registered dataclasses for one where their
     fields agree. ``length`` is the number of rounds, where it must be known.
@@ -363,7 +363,7 @@ def unwrap(target: Any) -> Any:
 
 
 def _with(base: ArrayTree, values: Values) -> Any:
-    """``base`` with some of its leaves replaced."""
+    """Return ``base`` with some of its leaves replaced."""
     leaves, structure = jax.tree.flatten(base)
     return unwrap(jax.tree.unflatten(structure, [values.get(i, x) for i, x in enumerate(leaves)]))
 
@@ -373,13 +373,13 @@ def _all(tree: ArrayTree, flag: bool) -> Any:
 
 
 def _runs_first(x: jax.Array, block: tuple[int, ...]) -> jax.Array:
-    """``[blocks, ..., *block]`` as ``[runs, ...]``."""
+    """Return ``x [blocks, ..., *block]`` as ``[runs, ...]``."""
     x = jnp.moveaxis(x, range(-len(block), 0), range(1, 1 + len(block)))
     return x.reshape(x.shape[0] * math.prod(block), *x.shape[1 + len(block) :])
 
 
 def _runs_last(x: jax.Array, block: tuple[int, ...]) -> jax.Array:
-    """``[runs, ...]`` as ``[blocks, ..., *block]``."""
+    """Return ``x [runs, ...]`` as ``[blocks, ..., *block]``."""
     x = x.reshape(-1, *block, *x.shape[1:])
     return jnp.moveaxis(x, range(1, 1 + len(block)), range(-len(block), 0))
 
@@ -389,7 +389,7 @@ def _is_key(x: jax.Array) -> bool:
 
 
 def _plain(tree: T, num_axes: int = 0) -> T:
-    """Random keys as their words, which come before the ``num_axes`` axes of a block."""
+    """Return random keys as their words, which come before the ``num_axes`` axes of a block."""
 
     def words(x: jax.Array) -> jax.Array:
         return jnp.moveaxis(jax.random.key_data(x), -1, x.ndim - num_axes) if _is_key(x) else x
@@ -399,7 +399,7 @@ def _plain(tree: T, num_axes: int = 0) -> T:
 
 
 def _chosen(is_first: jax.Array, fresh: RunState, before: RunState, num_axes: int) -> RunState:
-    """``fresh`` in the first round, ``before`` (in plain numbers) later."""
+    """Return ``fresh`` in the first round, ``before`` (in plain numbers) later."""
 
     def choose(new: jax.Array, plain: jax.Array, old: jax.Array) -> jax.Array:
         value = jax.lax.select(is_first, plain, old)

@@ -41,7 +41,7 @@ class Visit(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """What the algorithm says it did with a step."""
+    """The layer that learned from a step, and its weight."""
 
     layer: jax.Array  # []   int32, from 1; 0 where it learned nothing or has no layers
     weight: jax.Array  # []
@@ -138,7 +138,7 @@ def _facts(transition: jax.Array, reward: jax.Array, initial: jax.Array, horizon
 
 
 def _at(table: jax.Array, state: jax.Array, action: jax.Array) -> jax.Array:
-    """``table[state, action]`` of ``[S, A, ...]``."""
+    """Return ``table[state, action]`` of ``[S, A, ...]``."""
     num_states, num_actions = table.shape[:2]
     return take(table.reshape(num_states * num_actions, *table.shape[2:]), state * num_actions + action)
 
@@ -168,7 +168,7 @@ def _visit(
 def _summary(
     optimal: jax.Array, played: jax.Array, value: jax.Array | None, visits: Visit
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """The episode's regret, whether its plan was optimistic, and the variances of V* and of V along its path."""
+    """Return the episode's regret, whether its plan was optimistic, and the variances of V* and of V along its path."""
     first = visits.state[0]
     gap = jnp.maximum(take(optimal[0], first) - take(played[0], first), 0)  # rounding may go below 0
     slack = default_tolerance(optimal.dtype)

@@ -13,7 +13,7 @@ from typing import IO
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to fill: under a temporary name beside ``path``, which becomes ``path`` once all of it is on the disk.
+    """Open a file under a temporary name beside ``path``; it becomes ``path`` once all of it is on the disk.
 
     Readers see the old file or the new one. Where anything fails, the old file stays and no temporary one remains.
     """

@@ -29,7 +29,7 @@ STREAMS = ("instance", "contexts", "noise", "algorithm")
 
 
 class SeedConstants(NamedTuple):
-    """What stays the same over the rounds of one seed."""
+    """Values that stay the same over the rounds of one seed."""
 
     instance: ArrayTree
     facts: ArrayTree  # exact quantities of the instance, where it is a Markov decision process
@@ -45,7 +45,7 @@ class Keys(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """What one seed carries from round to round."""
+    """Values that one seed carries from round to round."""
 
     state: ArrayTree  # the algorithm's
     keys: Keys  # of the coming round
@@ -149,7 +149,7 @@ def finish(
 
 
 def _fold_round(streams: jax.Array, round: jax.Array) -> Keys:
-    """``fold_in(stream, round)`` of each stream ``[3, 2]``."""
+    """Return ``fold_in(stream, round)`` of each stream ``[3, 2]``."""
     number = round.astype(jnp.uint32)
     zero = jnp.zeros_like(number)
     return Keys(*(random.threefry(streams[i, 0], streams[i, 1], zero, number) for i in range(len(Keys._fields))))
@@ -244,7 +244,7 @@ def violated_assumptions(algorithm: object, environment: object, num: int) -> li
 
 
 def _extreme(target: object, name: str, of: Callable[[np.ndarray[Any, Any]], float]) -> float | None:
-    """The least or largest value of a number that ``target`` has, over its settings; None where nobody knows."""
+    """Return the least or largest value of a number that ``target`` has, over its settings; None where nobody knows."""
     fields = getattr(target, "__dict__", {})  # a parameter that follows a rule is None there
     value = fields[name] if name in fields else getattr(target, name, None)
     unused = getattr(target, "unused", ())

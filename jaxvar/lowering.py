@@ -1,4 +1,4 @@
-"""How one seed's mathematics becomes a fast program over many: the only file that knows about compilers.
+"""Fast programs over many seeds from the mathematics of one: the only file that knows about compilers.
 
 Algorithms, environments and the game are written for one seed. :func:`over_seeds` traces such a function and evaluates
 it for a whole block of seeds with the block on the *last* axes of every array that differs between seeds; what is the
@@ -303,7 +303,7 @@ def batch_last(function: Function) -> Function:
 
 
 class _Value:
-    """What one seed's array is over a block of seeds, and whether it differs between them.
+    """An array of one seed over a block of seeds, and whether it differs between them.
 
     If it does, it is an array with the block's axes at its end, or an array over seeds for each of its entries.
     """
@@ -323,11 +323,11 @@ class _Value:
 
     @property
     def is_written_out(self) -> bool:
-        """Whether there are entries and no array."""
+        """True if there are entries and no array."""
         return self._array is None
 
     def entries(self, num_axes: int) -> Any:
-        """The entries: a NumPy array of arrays over seeds, or of numbers where nothing differs between them."""
+        """Return the entries: a NumPy array of arrays over seeds, or of numbers where nothing differs between them."""
         if self.rows is None:
             shape = np.shape(self._array)
             shape = shape[: len(shape) - num_axes] if self.differs else shape
@@ -378,7 +378,7 @@ class _Block:
         self.block, self.num, self.accelerator = block, len(block), on_accelerator()
 
     def spread(self, value: _Value, shape: Sequence[int]) -> jax.Array:
-        """``value``, a scalar or of ``shape``, as an array ``[*shape, *block]``."""
+        """Return ``value``, a scalar or of ``shape``, as an array ``[*shape, *block]``."""
         x = jnp.asarray(value.array)
         num = x.ndim - self.num * value.differs
         axes = (*range(num), *(range(len(shape), len(shape) + self.num) if value.differs else ()))
@@ -386,7 +386,7 @@ class _Block:
         return x if x.shape == target else lax.broadcast_in_dim(x, target, axes)
 
     def evaluate(self, program: _Flat, given: list[_Value]) -> list[_Value]:
-        """The outputs of a flat program."""
+        """Return the outputs of a flat program."""
         equations, outputs = program.equations, program.outputs
         # Values of this trace alone: one that is kept from another must not remember what is made of it here.
         pairs = (*program.constants.items(), *zip(program.inputs, given, strict=True))
@@ -409,7 +409,7 @@ class _Block:
         return [known[x] for x in outputs]
 
     def apply(self, equation: _Equation, values: list[_Value]) -> list[_Value]:
-        """The outputs of one equation."""
+        """Return the outputs of one equation."""
         name, params = equation.primitive.name, equation.params
         if not any(v.differs for v in values):
             out = equation.primitive.bind(*(v.array for v in values), **params)
@@ -456,7 +456,7 @@ class _Block:
         return np.concatenate([_made(v.shape, lambda _: next(alike)) for v in given], params["dimension"])
 
     def _alike(self, entries: list[jax.Array]) -> list[jax.Array]:
-        """Entries in one shape: numbers are repeated over the block."""
+        """Return entries in one shape: numbers are repeated over the block."""
         return [x if np.shape(x) == self.block else jnp.broadcast_to(x, self.block) for x in entries]
 
     def by_entry(self, equation: _Equation, values: list[_Value]) -> Outputs:
@@ -469,7 +469,7 @@ class _Block:
         return list(out) if equation.primitive.multiple_results else [out]
 
     def by_vmap(self, equation: _Equation, values: list[_Value]) -> Outputs:
-        """By JAX's own rule, for whatever has none here."""
+        """Apply JAX's own rule, for whatever has none here."""
 
         def function(*arrays: jax.Array) -> Outputs:
             return equation.primitive.bind(*arrays, **equation.params)
@@ -486,7 +486,7 @@ class _Block:
         return [lax.broadcast_in_dim(values[0].array, (*shape, *self.block), (*axes, *tail))]
 
     def bitcast(self, equation: _Equation, values: list[_Value]) -> Outputs:
-        """Numbers of another width have one axis more or less, which JAX expects to be the last."""
+        """Move the axis that numbers of another width have more or less: JAX expects it to be the last."""
         if equation.outvars[0].aval.shape == equation.invars[0].aval.shape:
             return self.by_entry(equation, values)
         front, back = range(self.num), range(-self.num, 0)
@@ -525,7 +525,7 @@ class _Block:
         return [_Value(x, v.differs) for x, v in zip(arrays, values, strict=True)]
 
     def dot_general(self, equation: _Equation, values: list[_Value]) -> Outputs:
-        """A short product is written out, as in :func:`combine`; a long one is a sum of products."""
+        """Write a short product out, as in :func:`combine`; a long one is a sum of products."""
         contracted, paired = equation.params["dimension_numbers"]
         dtype = equation.outvars[0].aval.dtype
         shapes = [x.aval.shape for x in equation.invars]
@@ -563,7 +563,7 @@ class _Block:
         return [_Value(v, f) for v, f in zip([*carry, *ys], [*flags, *inside[-1]], strict=True)]
 
     def cond(self, equation: _Equation, values: list[_Value]) -> Outputs | None:
-        """One branch where all seeds take the same; else the second, and the other only where some seed needs it."""
+        """Run one branch where all seeds take the same; else the second, and the first only where a seed needs it."""
         index, *operands = (_Value(v.array, v.differs) for v in values)
         branches = equation.params["branches"]
 
@@ -584,7 +584,7 @@ class _Block:
         return lax.cond(jnp.any(yes), both, functools.partial(run, branches[0]))
 
     def _where(self, flags: list[bool], values: list[_Value], atoms: Sequence[_Atom]) -> Outputs:
-        """The arrays of as many ``values`` as there are flags, spread where a flag says so."""
+        """Return the arrays of as many ``values`` as there are flags, spread where a flag says so."""
         return [self.spread(v, x.aval.shape) if f else v.array for f, v, x in zip(flags, values, atoms, strict=False)]
 
 
@@ -643,7 +643,7 @@ class _Flat(NamedTuple):
 
 
 def _flat(program: core.ClosedJaxpr) -> _Flat:
-    """A closed program with what it calls in the place of each call."""
+    """Return a closed program with what it calls in the place of each call."""
     equations: list[_Equation] = []
     constants: dict[_Atom, _Value] = {}
 
@@ -676,7 +676,7 @@ def _flat(program: core.ClosedJaxpr) -> _Flat:
 
 
 def _small(equations: list[_Equation], outputs: list[_Atom]) -> set[int]:
-    """The numbers of the equations that an accelerator computes entry by entry: those that end in single numbers.
+    """Return which equations an accelerator computes entry by entry: those that end in single numbers.
 
     Each reads and writes few numbers, and what it writes is read by such equations alone, unless it is one number.
     """
@@ -696,7 +696,7 @@ def _small(equations: list[_Equation], outputs: list[_Atom]) -> set[int]:
 
 
 def _store(values: list[_Value]) -> None:
-    """Have the entries of all values stored, by one kernel."""
+    """Store the entries of all values, by one kernel."""
     stored = iter(lax.optimization_barrier([x for v in values for x in v.rows.flat]))
     for v in values:
         v.rows = _made(v.rows.shape, lambda _: next(stored))
@@ -707,7 +707,7 @@ def _closed(program: core.Jaxpr | core.ClosedJaxpr) -> core.ClosedJaxpr:
 
 
 def _carried(jaxpr: core.Jaxpr, consts: list[_Value], carry: list[_Value], xs: list[_Value]) -> list[bool]:
-    """Which of a loop's carried values differ between seeds, sooner or later."""
+    """Return which of a loop's carried values differ between seeds, sooner or later."""
     flags = [v.differs for v in carry]
     while True:
         given = [*(v.differs for v in consts), *flags, *(v.differs for v in xs)]
@@ -718,7 +718,7 @@ def _carried(jaxpr: core.Jaxpr, consts: list[_Value], carry: list[_Value], xs: l
 
 
 def _depends(jaxpr: core.Jaxpr, given: list[bool]) -> list[bool]:
-    """Which outputs of a program may differ between seeds where the inputs ``given`` do."""
+    """Return which outputs of a program may differ between seeds where the inputs ``given`` do."""
     known = dict(zip(jaxpr.invars, given, strict=True))
 
     def read(atom: core.Var | core.Literal) -> bool:

@@ -42,7 +42,7 @@ Array = np.ndarray[tuple[int, ...], np.dtype[Any]]  # of NumPy, of any shape and
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """What is declared of one field: how a value is checked and stored, and what it means."""
+    """The declaration of one field: its check, its meaning and its default."""
 
     check: Callable[[str, object], Any]  # name, value -> the value as it is stored
     doc: str
@@ -245,7 +245,7 @@ def factory(cls: Callable[P, T]) -> Callable[P, T]:
 
 
 def _documentation(cls: Any, declared: dict[str, Parameter], names: Sequence[str]) -> str:
-    """The docstring of a class, with its parameters before its references."""
+    """Return the docstring of a class, with its parameters before its references."""
     head, mark, tail = inspect.cleandoc(cls.__doc__).partition("\nReferences:")
     lines = ["", "Args:"]
     for name in names:

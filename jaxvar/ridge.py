@@ -53,7 +53,7 @@ class Ridge(NamedTuple):
 
 
 class Update(NamedTuple):
-    """What one observation did: the inverse moved by ``-gain u u^T``, the estimate by ``step u``."""
+    """The effect of one observation: the inverse moved by ``-gain u u^T``, the estimate by ``step u``."""
 
     direction: jax.Array  # [d]   u = V^-1 x, or P x in a layer
     gain: jax.Array  # []   1 / (1 + x^T u), or g / s; 0 where nothing was learned
@@ -63,7 +63,7 @@ class Update(NamedTuple):
 
 
 class LayerUpdate(NamedTuple):
-    """What one observation did to the layer that took it; zero where none did."""
+    """The effect of one observation on the layer that took it; zero where none did."""
 
     direction: jax.Array  # [d]   as in Update
     gain: jax.Array  # []

@@ -60,7 +60,7 @@ class SimulationResult:
         return self.records["regret"]
 
     def __getattr__(self, name: str) -> Array:
-        """A record by its name."""
+        """Return a record by its name, [..., seeds, records, ...]."""
         records = self.__dict__.get("records", {})
         if name in records:
             return np.asarray(records[name])
@@ -83,7 +83,7 @@ class SimulationResult:
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """How a swept object was made."""
+    """The values that a swept object was made of."""
 
     base: object  # the object that was swept
     values: Mapping[int, Array]  # leaf number -> [points, ...]
@@ -134,7 +134,7 @@ def _step(entry: object) -> str:
 
 
 def _declared(target: Any, path: str) -> parameters.Parameter | None:
-    """What the class that owns a leaf declares of it."""
+    """Return what the class that owns a leaf declares of it, or None."""
     *parts, name = path.split("__")
     for step in parts:
         target = getattr(target, step, None)

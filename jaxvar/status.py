@@ -1,4 +1,4 @@
-"""What can go wrong inside a compiled run, as bits of one int32 per seed."""
+"""Status codes: failures inside a compiled run, as bits of one int32 per seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEANING = {
 
 
 def describe(status: int) -> str:
-    """The causes that ``status`` names, in words."""
+    """Return the causes that ``status`` names, in words."""
     unknown = status & ~sum(_MEANING)
     causes = [text for bit, text in _MEANING.items() if status & bit]
     return "; ".join(causes + ([f"unknown status bits {unknown}"] if unknown else [])) or "no failure"

@@ -17,7 +17,7 @@ _QUARTER = 3  # leaves below each child and action
 def riverswim(
     num_states: int | None = None, horizon: int | None = None, *, features: str = "mixture", initial: object = 0
 ) -> ExplicitMdp:
-    r"""A chain of S states with two actions: 0 drifts left, 1 swims right.
+    r"""Return a chain of S states with two actions: 0 drifts left, 1 swims right.
 
     Action 0 moves from s to s - 1 surely (the first state stays). It pays .005 / H in the first state, and action 1
     pays 1 / H in the last one; all other rewards are zero. The two kinds differ in the law of action 1:
@@ -75,7 +75,7 @@ def riverswim(
 
 
 def deep_tree(*, features: str = "tabular") -> ExplicitMdp:
-    r"""A tree of 15 states and H = 2: a root, two inner states, and 12 leaves in four quarters of three.
+    r"""Return a tree of 15 states and H = 2: a root, two inner states, and 12 leaves in four quarters of three.
 
     Every episode starts in the root, state 0, where action a leads to state 1 + a surely. From state 1 + a, action b
     leads to one of the three leaves of the quarter (a, b), each with probability 1/3: leaves 3..5 are the quarter

@@ -1,4 +1,4 @@
-"""What an environment provides.
+"""The interface of environments.
 
 A bandit environment is any object with three pure methods, for one seed and one round (counted from 1)::
 

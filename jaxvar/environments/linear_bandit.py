@@ -69,7 +69,7 @@ class LinearBandit:
 
     @property
     def fixed_arms(self) -> bool:
-        """Whether the arms are the same in all rounds."""
+        """True if the arms are the same in all rounds."""
         return not self.fresh
 
     @property

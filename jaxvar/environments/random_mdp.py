@@ -44,7 +44,7 @@ class RandomMdp:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether only one state pays."""
+        """True if only one state pays."""
         return isinstance(self.reward, Drawn) and self.reward.law == "sparse"
 
     def check(self) -> None:

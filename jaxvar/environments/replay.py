@@ -40,7 +40,7 @@ class ReplayBandit:
 
     @property
     def fixed_arms(self) -> bool:
-        """Whether the arms are the same in all rounds."""
+        """True if the arms are the same in all rounds."""
         return bool(self.arms.ndim == 2)
 
     @property

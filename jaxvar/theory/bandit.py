@@ -37,7 +37,7 @@ GROUP = "SAVE"
 
 
 class Memory(NamedTuple):
-    """What the recorder keeps of one seed."""
+    """Memory of the recorder for one seed."""
 
     reference: layers.Reference
     regret: jax.Array  # [layers]   of the rounds that ended in each

@@ -57,7 +57,7 @@ class Worst(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What the recorder keeps of one seed."""
+    """Memory of the recorder for one seed."""
 
     optimal: jax.Array  # [H + 1, S]   V*
     reference: layers.Reference

@@ -80,7 +80,7 @@ def learn(
 
 
 class Seen(NamedTuple):
-    """What follows from the sums of each layer."""
+    """Quantities that follow from the sums of each layer."""
 
     q: Array  # [layers]   4^-l
     theta_hat: jax.Array  # [layers, d]
