@@ -92,7 +92,7 @@ class Options:
     longer: float = 1.0
     """Factor of every study's rounds or episodes."""
     out: str | None = None
-    """Folder for everything; results/NAME if not given. One that holds a part of the studies is gone on with."""
+    """Folder for everything; results/NAME if not given. Studies that were interrupted there are resumed."""
     publish: bool = False
     """Put tables and figures into the experiment's own folder as well. Only at the size of its studies."""
     progress: bool = True

@@ -29,7 +29,7 @@ class Headline:
     rounds: int = 20_000
     """Rounds per seed."""
     out: str = "results/headline"
-    """Folder for everything; one that holds a part of the study is gone on with."""
+    """Folder for everything; a study that was interrupted there is resumed."""
     publish: bool = False
     """Put tables and figures into the experiment's own folder as well. Only at the sizes that are the default."""
     progress: bool = True

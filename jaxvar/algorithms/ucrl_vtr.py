@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxvar import planning, ridge
 from jaxvar.algorithms import moments
@@ -18,7 +19,7 @@ from jaxvar.algorithms.interface import Confidence, Model, Step
 from jaxvar.algorithms.moments import MomentPlan, MomentState
 from jaxvar.algorithms.optimistic_plan import Plan, ValueTargeted, ellipsoid_bound, known_model, regression_pair
 from jaxvar.claims import Claim
-from jaxvar.parameters import Number, count, factory, flag, number, pytree
+from jaxvar.parameters import Number, choice, count, factory, flag, number, pytree
 
 CLAIMS = {
     "ucrl_vtr": Claim(
@@ -59,15 +60,19 @@ class UcrlVtr(ValueTargeted):
               \quad \beta = \sqrt\lambda B + c \tfrac v2\sqrt{2\log(1/\delta) + \log\det M - d\log\lambda}
 
     :math:`M = \lambda I + \sum \phi_V \phi_V^T` over all steps so far; within an episode the plan keeps the estimate
-    of its start.
+    of its start. With ``radius="stage"`` the range v of values in stage h, counted from 0, is :math:`(1 - h/H) v` in
+    the clip and in the radius: what is left to earn.
 
     References:
       Ayoub, Jia, Szepesvari, Wang, Yang (2020), Model-based reinforcement learning with value-targeted regression.
 
     Deviations:
-      One scale for all algorithms: values lie in [0, v] instead of [0, H], so the range of a value with H - h steps to
-      go becomes v; half of it is the sub-Gaussian constant of a bounded variable, as in the authors' code.
+      One scale for all algorithms: values lie in [0, v] instead of [0, H]; half of a range is the sub-Gaussian constant
+      of a bounded variable, as in the authors' code. There the range with H - h steps to go is H - h, which is
+      ``radius="stage"``; the default has v in every stage, since a total reward of v may come in the last one.
     """
+
+    radius: str = choice("flat", "stage", default="flat", doc="the range v in every stage, or what is left of it.")
 
     def init(self, model: Model) -> UcrlVtrState:
         """Return an empty regression."""
@@ -77,9 +82,18 @@ class UcrlVtr(ValueTargeted):
 
     def plan(self, state: UcrlVtrState, model: Model, key: jax.Array | None = None) -> Plan:
         """Plan the coming episode; without a key ties go to the lowest action."""
-        theta_hat, shape = state.regression.theta_hat, state.regression.sigma_inv * self.radius(state) ** 2
-        bound = functools.partial(ellipsoid_bound, theta_hat=theta_hat, shape=shape)
-        return self.optimistic_plan(known_model(model, self.dim, model.horizon), bound, key, self.value_bound)
+        theta_hat, sigma_inv = state.regression.theta_hat, state.regression.sigma_inv
+        model = known_model(model, self.dim, model.horizon)
+        if self.radius == "flat":
+            bound = functools.partial(ellipsoid_bound, theta_hat=theta_hat, shape=sigma_inv * self.beta(state) ** 2)
+            return self.optimistic_plan(model, bound, key, self.value_bound)
+
+        def stage_bound(feature: jax.Array, beta: jax.Array) -> jax.Array:
+            return ellipsoid_bound(feature, theta_hat, sigma_inv * beta**2)
+
+        left = jnp.asarray(1 - np.arange(model.horizon) / model.horizon, self.dtype)  # of the range, in each stage
+        betas = jax.vmap(functools.partial(self.beta, state))(left)
+        return self.optimistic_plan(model, stage_bound, key, self.value_bound, (betas,), left * self.value_bound)
 
     def update(self, state: UcrlVtrState, model: Model, plan: Plan, step: Step) -> UcrlVtrState:
         """Learn by one step of ridge regression."""
@@ -92,14 +106,15 @@ class UcrlVtr(ValueTargeted):
             status=state.status | ridge.failure(update),
         )
 
-    def radius(self, state: UcrlVtrState) -> jax.Array:
-        """Return ``beta`` of the coming episode, []."""
+    def beta(self, state: UcrlVtrState, left: jax.Array | float = 1) -> jax.Array:
+        """Return the radius of the coming episode where values lie in ``[0, left v]``, []."""
         growth = 2 * jnp.log(1 / self.delta) + state.regression.log_det
-        return self.beta_scale * self.value_bound / 2 * jnp.sqrt(growth) + jnp.sqrt(self.lam) * self.norm_bound
+        spread = self.beta_scale * self.value_bound / 2 * jnp.sqrt(growth)
+        return left * spread + jnp.sqrt(self.lam) * self.norm_bound
 
     def confidence(self, state: UcrlVtrState) -> Confidence:
-        """Return the one ellipsoid, as a layer."""
-        return Confidence(state.regression.loss[None], jnp.asarray(self.lam)[None], self.radius(state)[None])
+        """Return the one ellipsoid, as a layer; that of the first stage where stages differ."""
+        return Confidence(state.regression.loss[None], jnp.asarray(self.lam)[None], self.beta(state)[None])
 
 
 ucrl_vtr = factory(UcrlVtr)

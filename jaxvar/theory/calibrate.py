@@ -178,7 +178,7 @@ class Calibrate:
     level: float = 0.95
     """Level of the Clopper-Pearson intervals, whose lower ends decide."""
     switches: tuple[float, ...] = SWITCHES
-    """Switches to try, from where on the empirical variance is used, in units of sqrt(log); the preset has the first."""
+    """Switches to try: where the empirical variance takes over, in units of sqrt(log); the preset has the first."""
     key: int = 0
     """Root of all random numbers."""
     out: Path | None = None

@@ -1,7 +1,8 @@
 """UCRL-VTR (Jia, Yang, Szepesvari, Wang 2020; Ayoub et al. 2020): one unweighted value-targeted ridge regression.
 
-The radius is that of the authors' code in the unit scale: values lie in [0, Vmax], and the Hoeffding range (H - h) / 2
-of values in [0, H - h] becomes Vmax / 2.
+The radius is that of the authors' code in the unit scale: values of stage h (from 0) lie in [0, (1 - h/H) Vmax] with
+radius="stage", and the Hoeffding range (H - h) / 2 of values in [0, H - h] becomes half of that; with radius="flat"
+both are those of the first stage in all of them.
 """
 
 import math
@@ -118,10 +119,12 @@ def run_ucrl_vtr(
 class Twin:
     """UCRL-VTR one episode at a time, for `tests/algorithms/test_twin_interface.py`."""
 
-    def __init__(self, *, dim: int, lam: float, value_bound: float, ties: str, tie_tolerance: float, **radius: float):
+    def __init__(
+        self, *, dim: int, lam: float, value_bound: float, ties: str, tie_tolerance: float, radius: str, **rest: float
+    ):
         self.lam, self.features, self.targets = lam, np.zeros((0, dim)), np.zeros(0)
         self.rule = {"value_bound": value_bound, "ties": ties, "tie_tolerance": tie_tolerance}
-        self.radius = {**radius, "lam": lam, "value_bound": value_bound}
+        self.by_stage, self.radius = radius == "stage", {**rest, "lam": lam}
 
     def estimates(self) -> dict[str, np.ndarray]:
         """M^-1 and theta, under the names that the algorithm's state has for them."""
@@ -130,8 +133,12 @@ class Twin:
 
     def plan(self, phi: np.ndarray, reward: np.ndarray, horizon: int, u: np.ndarray) -> np.ndarray:
         inverse, theta = self.estimates().values()
-        beta = vtr_radius(np.linalg.inv(inverse), **self.radius)
-        self.planned = plan_episode(phi, reward, lambda f: upper_bounds(theta, beta, inverse, f), u, **self.rule)
+        M, most = np.linalg.inv(inverse), self.rule["value_bound"]
+        limits = np.array([(1 - h / horizon) * most if self.by_stage else most for h in range(horizon)])
+        betas = [vtr_radius(M, **self.radius, value_bound=limit) for limit in limits]
+        self.planned = plan_episode(
+            phi, reward, lambda f, h: upper_bounds(theta, betas[h], inverse, f), u, **self.rule, limits=limits
+        )
         return self.planned.policy
 
     def update(self, stage: int, state: int, action: int, next_state: int, reward: float) -> None:
