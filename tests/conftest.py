@@ -2,14 +2,27 @@
 
 import contextlib
 import os
+from pathlib import Path
 
 import jax
+import pytest
 
 from jaxvar.lowering import form_for
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+MOST_MEMORY = 1.5e9  # bytes; a worker that holds more forgets its programs, which it finds again on the disk
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_programs():
+    yield
+    statm = Path("/proc/self/statm")
+    if not statm.exists() or int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST_MEMORY:
+        jax.clear_caches()
 
 
 def pytest_addoption(parser):

@@ -292,7 +292,7 @@ def test_run_and_trace_refuse(play):
 def test_run_refuses_records():
     """A round that is never reached would leave its slot at zero."""
     for value in BAD_RECORDS:
-        with pytest.raises(ValueError, match="records"):
+        with pytest.raises(ValueError, match="record_at"):
             jv.run(ALGORITHM, ENVIRONMENT, KEY, num_rounds=10, record_at=value)
 
 
