@@ -544,7 +544,7 @@ class _Block:
 
     def scan(self, equation: _Equation, values: list[_Value]) -> Outputs:
         params, program = equation.params, equation.params["jaxpr"]
-        first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
+        first, last = _scan_parts(equation)
         consts, xs = ([_Value(v.array, v.differs) for v in part] for part in (values[:first], values[last:]))
         flags = _carried(program.jaxpr, consts, values[first:last], xs)
         flat = _flat(program)
@@ -706,6 +706,18 @@ def _closed(program: core.Jaxpr | core.ClosedJaxpr) -> core.ClosedJaxpr:
     return core.ClosedJaxpr(program, ()) if isinstance(program, core.Jaxpr) else program
 
 
+def _scan_parts(equation: Any) -> tuple[int, int]:
+    """Return where the carried inputs of a loop begin and end; constants come before them, what is scanned after.
+
+    What is scanned or stacked has one axis more outside of the loop. Parameters of the loop say it too, but their
+    names change between versions of JAX.
+    """
+    inside = equation.params["jaxpr"].jaxpr
+    num_carried = sum(a.aval.ndim == b.aval.ndim for a, b in zip(equation.outvars, inside.outvars, strict=True))
+    first_scanned = sum(a.aval.ndim == b.aval.ndim for a, b in zip(equation.invars, inside.invars, strict=True))
+    return first_scanned - num_carried, first_scanned
+
+
 def _carried(jaxpr: core.Jaxpr, consts: list[_Value], carry: list[_Value], xs: list[_Value]) -> list[bool]:
     """Return which of a loop's carried values differ between seeds, sooner or later."""
     flags = [v.differs for v in carry]
@@ -731,9 +743,8 @@ def _depends(jaxpr: core.Jaxpr, given: list[bool]) -> list[bool]:
         if any(flags) and name in _CALLS:
             found = _depends(_closed(equation.params[_CALLS[name]]).jaxpr, flags)
         elif any(flags) and name == "scan":
-            first, last = (equation.params[n] for n in ("num_consts", "num_carry"))
-            values = [_Value(None, f) for f in flags]
-            inner, last = equation.params["jaxpr"].jaxpr, first + last
+            first, last = _scan_parts(equation)
+            values, inner = [_Value(None, f) for f in flags], equation.params["jaxpr"].jaxpr
             carry = _carried(inner, values[:first], values[first:last], values[last:])
             found = [*carry, *_depends(inner, [*flags[:first], *carry, *flags[last:]])[len(carry) :]]
         known.update(zip(equation.outvars, found, strict=True))
