@@ -23,7 +23,7 @@ import jaxvar as jv
 from experiments.speed.comparison import Comparison, machine
 from jaxvar import status
 from jaxvar.algorithms.catalogue import CLAIMS, FACTORIES
-from jaxvar.testing import examples
+from tests.helpers import arguments as examples
 
 
 def _declaring(parameter: str) -> tuple[str, ...]:

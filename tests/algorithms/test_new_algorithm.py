@@ -13,6 +13,7 @@ TESTS = (
     "__init__.py",
     "conftest.py",
     "helpers/__init__.py",
+    "helpers/arguments.py",
     "helpers/cases.py",
     "core/__init__.py",
     "core/test_bad_input.py",

@@ -26,8 +26,8 @@ import pytest
 
 import jaxvar as jv
 from jaxvar.algorithms.catalogue import CLAIMS, FACTORIES
-from jaxvar.testing import examples
 from tests import reference
+from tests.helpers import arguments as examples
 from tests.helpers import cases as table
 
 DIM, NUM_ARMS, NUM_ROUNDS, NUM_EPISODES = 3, 6, 150, 40

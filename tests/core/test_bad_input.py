@@ -14,7 +14,7 @@ import pytest
 import jaxvar as jv
 from jaxvar import engine
 from jaxvar.study import factories
-from jaxvar.testing import examples
+from tests.helpers import arguments as examples
 from tests.helpers import cases as table
 
 KEY = jax.random.key(0)

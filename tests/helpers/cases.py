@@ -10,7 +10,7 @@ import numpy as np
 
 import jaxvar as jv
 from jaxvar.algorithms.catalogue import CLAIMS, FACTORIES
-from jaxvar.testing import examples
+from tests.helpers import arguments as examples
 
 DIM, NUM_ARMS, NUM_ROUNDS = 2, 3, 50
 MODEL_SIZE = {"num_states": 3, "num_actions": 2, "dim": 2, "horizon": 3}
