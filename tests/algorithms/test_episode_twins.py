@@ -150,7 +150,10 @@ def check(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> int:
     return common
 
 
-@pytest.mark.parametrize("name", CASES)
+QUICK = ("paper-adaptive", "practical", "practical-sparse", "custom-shift", "one-state", "vtr", "vtr-bound")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def test_follows_its_twin(name: str) -> None:
     """A wrong sign, factor, index, layer or tie rule changes a policy, a layer, a weight or a value in some episode."""
     assert check(CASES[name], seed=list(CASES).index(name)) > NUM_EPISODES // 2

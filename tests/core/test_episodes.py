@@ -307,7 +307,9 @@ SHARED = {
 }
 
 
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize(
+    "name", [pytest.param("mixture", marks=pytest.mark.slow), *sorted(SHARED.keys() - {"mixture"})]
+)
 def test_what_seeds_share_is_held_once(monkeypatch: Any, name: str) -> None:
     """Fails if tables that no seed changes get a seeds' axis, or if those that differ are taken from one seed."""
     (make, shared), words, compiled = SHARED[name], jv.random.key_words(KEY), engine._compiled

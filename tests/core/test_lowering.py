@@ -373,7 +373,7 @@ def draws(key):
     )
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
+@pytest.mark.parametrize("block", [BLOCKS[1], *(pytest.param(b, marks=pytest.mark.slow) for b in BLOCKS[::2])], ids=str)
 def test_draws_from_each_seeds_key(block):
     """Keys as keys, and as their words: every seed draws what it would draw alone, to the last bit."""
     keys = jax.random.split(KEY, block)
@@ -566,7 +566,7 @@ def test_under_scan():
     np.testing.assert_allclose(got, jax.vmap(lambda *a: loop(plain, *a))(*args), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["oful", "save", pytest.param("lin_ts", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["oful", *(pytest.param(n, marks=pytest.mark.slow) for n in ("save", "lin_ts"))])
 def test_vmap_of_run_is_a_loop(name):
     """Over seeds, over keys, over a leaf of the algorithm: each run is what it is alone."""
     make = {
