@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import jax
-import pytest
 
 from jaxvar.lowering import form_for
 
@@ -14,14 +13,13 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
-MOST_MEMORY = 1.5e9  # bytes; a worker that holds more forgets its programs, which it finds again on the disk
+MOST_MAPS = 20_000  # pieces of memory that a process holds; a compiled program has some 240 of them
 
 
-@pytest.fixture(scope="module", autouse=True)
-def forget_programs():
-    yield
-    statm = Path("/proc/self/statm")
-    if not statm.exists() or int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST_MEMORY:
+def pytest_runtest_teardown():
+    """Forget the programs of a worker that holds too many: at 65,530 maps Linux ends it. They are on the disk."""
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_text().count("\n") > MOST_MAPS:
         jax.clear_caches()
 
 
