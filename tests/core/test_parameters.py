@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import pydoc
 import re
+import sys
 from typing import Any, NamedTuple
 
 import jax
@@ -310,3 +311,13 @@ def test_users_classes_get_programs_of_their_own():
     for i, algorithm in enumerate(algorithms):
         out = jv.simulate(algorithm, environment, key=jax.random.key(0), num_rounds=3, num_seeds=1, record_at=1)
         assert out.regret[0, -1] == pytest.approx(3.0 * (i % 2))
+
+
+def test_run_and_trace_keep_programs_of_different_classes_apart():
+    """Fails if the program of one class may be found for another whose fields agree."""
+    environment = jv.linear_bandit(2, 3, noise=jv.noise.two_point(0.1))
+    for play, programs in ((jv.run, sys.modules["jaxvar.run"]._player), (jv.trace, sys.modules["jaxvar.run"]._tracer)):
+        before = programs.cache_info().currsize
+        for algorithm in (jv.uniform(), jv.greedy(2), jv.uniform()):
+            play(algorithm, environment, jax.random.key(0), num_rounds=3)
+        assert programs.cache_info().currsize == before + 2
