@@ -1,18 +1,26 @@
 """Settings of every test: float64, no silent change of rank or of type, and each program compiled once."""
 
 import contextlib
+import gc
 import os
 
 import jax
 
+from jaxvar.cpu import tune_cpu
 from jaxvar.lowering import form_for
+
+# Whole loops, as the command has them. Quick tests play few rounds, so XLA may leave out what makes long runs fast:
+# that halves the time of compiling. Slow tests have it.
+tune_cpu(1)
+QUICK_COMPILATION = " --xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
-MOST_MAPS = 20_000  # pieces of memory that a process holds; a compiled program has some 240 of them
+gc.set_threshold(100_000, 20, 20)  # a worker holds millions of objects, and looking through them is a tenth of its time
+MOST_MAPS = 8_000  # pieces of memory that a process holds; a compiled program has some 240 of them
 
 
 def pytest_runtest_teardown():
@@ -33,6 +41,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if config.getoption("markexpr") != "slow" and QUICK_COMPILATION not in os.environ["XLA_FLAGS"]:
+        os.environ["XLA_FLAGS"] += QUICK_COMPILATION
     if hasattr(config, "cache") and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         # Workers and the processes that tests start find here what another has compiled.
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(config.cache.mkdir("programs"))
