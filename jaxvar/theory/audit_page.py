@@ -1,4 +1,4 @@
-"""An audit as figures and as one self-contained HTML page, with the markup and sortable tables of a study's."""
+"""An audit as figures and as one self-contained HTML page, by the template ``audit.html``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 
 from jaxvar.figures.style import SMALL, VERMILION, Drawing, Width, finish, looks, panels, style, wrap
 from jaxvar.files import write_whole
-from jaxvar.report.markup import MISSING, Column, Entry, Html, Row, between, embed, label, name, plain, table, tag
-from jaxvar.report.page import document
+from jaxvar.report.markup import render
 from jaxvar.theory.statement import Finding, Outcome, counterexamples, promised
 
 _SCRIPTS = ("tables.js", "theme.js")
@@ -57,16 +56,39 @@ def slack_figure(outcome: Outcome, group: str, *, width: Width = "neurips") -> D
 
 def page(outcome: Outcome) -> str:
     """Return the whole page as text: nothing is fetched from anywhere."""
-    links = [tag("li", tag("a", _capital(group), href=f"#{_id(group)}")) for group in outcome.groups]
-    parts = [section(outcome, group) for group in outcome.groups]
-    body = tag(
-        "main",
-        _header(outcome),
-        tag("nav", tag("ul", *links), aria_label="Contents"),
-        *parts,
-        _counterexamples(outcome),
+    groups = []
+    for group in outcome.groups:
+        found = outcome.of(group)
+        cases = list(dict.fromkeys(f.case for f in found))
+        rows = [
+            {
+                "setting": cases.index(f.case),
+                "found": f,
+                "verdict": outcome.verdict(f),
+                "promised": promised(f),
+                "claim": _CLAIMS[f.statement.claim],
+                "slack": ", ".join(f"{x:.3g}" for x in f.slack),
+            }
+            for f in found
+        ]
+        notes = dict.fromkeys(f"{f.statement.title}: {f.statement.note}." for f in found if f.statement.note)
+        groups.append({"key": _key(group), "name": group, "cases": cases, "rows": rows, "notes": notes})
+    shown = None
+    if (failed := counterexamples(outcome)) is not None:
+        shown = {
+            "caption": failed.caption,
+            "columns": [(column.title.capitalize(), "", "name") for column in failed.columns],
+            "rows": [{"setting": 0, "entries": row} for row in failed.rows],
+        }
+    return render(
+        "audit.html",
+        _SCRIPTS,
+        headings={_key(group): group[0].upper() + group[1:] for group in outcome.groups},
+        outcome=outcome,
+        groups=groups,
+        figures={_key(g): _figure(outcome, g) for g in outcome.groups if any(f.slack for f in outcome.of(g))},
+        counterexamples=shown,
     )
-    return document("jaxvar audit", body, embed({}), _SCRIPTS)
 
 
 def write_page(outcome: Outcome, path: Path) -> Path:
@@ -75,103 +97,15 @@ def write_page(outcome: Outcome, path: Path) -> Path:
     return write_whole(path, lambda file: file.write(written))
 
 
-def section(outcome: Outcome, group: str) -> Html:
-    """Return the section of a group: its figure, and a table with one row for each finding."""
-    found = outcome.of(group)
-    cases = list(dict.fromkeys(f.case for f in found))
-    columns = [
-        Column("Case", kind="name"),
-        Column("Statement", kind="name"),
-        Column("Verdict", kind="name"),
-        Column("Broken", "seeds"),
-        Column("Frequency", "% of seeds [95 % Clopper-Pearson]"),
-        Column("May fail", "in so many"),
-        Column("Slack", "observed / bound: median, 99 %, largest"),
-        Column("In the paper", kind="name"),
-        Column("Claim", kind="name"),
-    ]
-    rows = [Row(cases.index(f.case), _entries(outcome, f)) for f in found]
-    caption = f"Statements of the group {group}."
-    notes = dict.fromkeys((f.statement.title, f.statement.note) for f in found if f.statement.note)
-    told = [tag("li", label(f"{title}: {note}.")) for title, note in notes]
-    return tag(
-        "section",
-        tag("h2", _capital(group)),
-        _figure(outcome, group),
-        table(f"{_id(group)}-table", caption, columns, rows, cases, "Case"),
-        tag("details", tag("summary", "Notes on the statements"), tag("ul", *told)) if told else Html(),
-        id=_id(group),
-    )
-
-
-def _header(outcome: Outcome) -> Html:
-    button = tag("button", "Dark", type="button", class_="theme", hidden=True)
-    verdict = (
-        f"{len(outcome.broken)} statements that should hold are broken."
-        if outcome.broken
-        else "No statement that should hold was found broken."
-    )
-    return tag(
-        "header",
-        tag("div", tag("span", "jaxvar audit"), button, class_="eyebrow"),
-        tag("h1", "The paper's statements, confronted with data"),
-        tag("p", verdict, class_="question"),
-        tag("p", label(outcome.summary())),
-    )
-
-
-def _entries(outcome: Outcome, f: Finding) -> list[Entry]:
-    s = f.statement
-    share, slack = MISSING, MISSING
-    if f.share is not None:
-        low, high = 100 * float(f.share.low), 100 * float(f.share.high)
-        share = Entry(f"{plain(100 * f.share.estimate, 2)} {between(low, high, 2)}", f.share.estimate)
-        slack = Entry(", ".join(f"{x:.3g}" for x in f.slack), f.slack[-1])
-    return [
-        name(f.case),
-        name(s.title),
-        name(outcome.verdict(f)),
-        Entry(f"{plain(f.broken)} of {plain(f.seeds)}", f.broken),
-        share,
-        Entry(promised(f), s.failure),
-        slack,
-        Entry(tag("code", s.where)),
-        name(_CLAIMS[s.claim]),
-    ]
-
-
-def _counterexamples(outcome: Outcome) -> Html:
-    found = counterexamples(outcome)
-    if found is None:
-        return Html()
-    columns = [Column(column.title.capitalize(), kind="name") for column in found.columns]
-    rows = [Row(0, [name(str(cell)) for cell in row]) for row in found.rows]
-    return tag(
-        "section",
-        tag("h2", "Counterexamples"),
-        table("counterexamples-table", found.caption, columns, rows, ["all"]),
-        id="counterexamples",
-    )
-
-
-def _figure(outcome: Outcome, group: str) -> Html:
+def _figure(outcome: Outcome, group: str) -> dict[str, object]:
     """Return the slack figure as a picture inside the page."""
-    if not any(f.slack for f in outcome.of(group)):
-        return Html()
     drawing, buffer = slack_figure(outcome, group), io.BytesIO()
     with style():
         drawing.figure.savefig(buffer, format="png", dpi=160, metadata={"Software": None})
-    inches = drawing.figure.get_size_inches()
+    width, height = (math.ceil(96 * 1.4 * x) for x in drawing.figure.get_size_inches())
     data = base64.b64encode(buffer.getvalue()).decode()
-    width, height = (math.ceil(96 * 1.4 * x) for x in inches)
-    return tag(
-        "img", src=f"data:image/png;base64,{data}", alt=drawing.caption, width=width, height=height, class_="slack"
-    )
+    return {"data": data, "caption": drawing.caption, "width": width, "height": height}
 
 
-def _capital(group: str) -> str:
-    return group[0].upper() + group[1:]
-
-
-def _id(group: str) -> str:
+def _key(group: str) -> str:
     return group.lower().replace(" ", "-")
