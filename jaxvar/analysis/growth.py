@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from jaxvar import parameters
 from jaxvar.analysis.captions import cell_name, percent
-from jaxvar.analysis.growth_solver import Problem, response, solve
+from jaxvar.analysis.growth_solver import Problem, respond, solve, solve_from
 from jaxvar.analysis.intervals import Array, check_level, resampled_cells
 from jaxvar.analysis.slopes import swept_value
 from jaxvar.analysis.summaries import sample
@@ -163,22 +163,23 @@ def fit_growth_law(
     standard = Standard.of(law, seen)
     problem = standard.problem(seen)
 
-    best = solve(problem.rows(slice(0, 1)), scale)
-    if not best.converged[0]:
-        raise ValueError(f"law: the fit did not converge; its gradient is still {best.slope[0]:.1e}")
-    _check_identified(law, response(problem, best.values[0]))
-    drawn = solve(problem.rows(slice(1, None)), scale, start=best.values[0])
-    failed = int(np.sum(~drawn.converged))
+    best = solve(problem.row(0), scale)
+    if not best.converged:
+        raise ValueError(f"law: the fit did not converge; its gradient is still {best.slope:.1e}")
+    _check_identified(law, respond(problem.row(0), best.values)[1])
+    drawn = [solve_from(best.values, problem.row(i), scale) for i in range(1, resamples + 1)]
+    converged = [fit.values for fit in drawn if fit.converged]
+    failed = resamples - len(converged)
     if failed > _MOST_FAILED * resamples:
         raise ValueError(
             f"law: the fits of {failed} of {resamples} resamples did not converge; use more points, more seeds, or a "
             "law with fewer parameters"
         )
 
-    estimate = standard.back(best.values)[0]
+    estimate = standard.back(best.values[None])[0]
     _check_zeros(law, seen, estimate)
     tails = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile(standard.back(drawn.values[drawn.converged]), tails, axis=0)
+    low, high = np.quantile(standard.back(np.stack(converged)), tails, axis=0)
     return GrowthFit(
         law=law,
         record=record,
@@ -193,7 +194,7 @@ def fit_growth_law(
         cells=tuple(cells),
         points=seen.names,
         observed=seen.values[0],
-        fitted=np.exp(best.fitted[0] + standard.centre),
+        fitted=np.exp(best.fitted + standard.centre),
         seeds=seen.seeds,
         left_out=seen.left_out,
     )
