@@ -22,7 +22,6 @@ from jaxvar.environments import noise
 from jaxvar.environments.linear_bandit import linear_bandit
 from jaxvar.environments.random_mdp import mixture_mdp
 from jaxvar.figures.style import save as save_figure
-from jaxvar.files import write_whole
 from jaxvar.study.factories import in_precision
 from jaxvar.theory import bandit, martingales, mixture, one_layer, recursion
 from jaxvar.theory import reference_ridge as layers
@@ -68,104 +67,6 @@ _EPISODE = 10  # rounds of the other groups for each episode, and steps in it
 _SPENT = 10  # episodes get a tenth of delta: their theorem spends it some sixty times
 
 
-class Case(NamedTuple):
-    """A case of a group, as a call that makes its findings."""
-
-    group: str
-    run: Run
-
-
-@dataclasses.dataclass(frozen=True)
-class Size:
-    """Seeds, rounds and failure probability of an audit."""
-
-    seeds: int = 2000
-    rounds: int = 2000
-    delta: float = 0.1
-    seed_key: int = 0
-
-    def __post_init__(self) -> None:
-        parameters.check_count("seeds", self.seeds, low=LEAST_SEEDS)
-        parameters.check_count("rounds", self.rounds, low=_EPISODE)
-        parameters.check_number("delta", self.delta, low=0, high=1, low_open=True, high_open=True)
-        parameters.check_count("seed_key", self.seed_key, low=0, high=2**32 - 1)
-
-
-def cases(size: Size, wanted: tuple[str, ...] = ()) -> list[Case]:
-    """Return the cases with one of the ``wanted`` groups or statements; all if nothing is named."""
-    known = keys(size)
-    for name in wanted:
-        parameters.check_choice("statements", name, (*GROUPS, *sorted(set().union(*known.values()))))
-    makers = dict(zip(GROUPS, (_streams, _layer, _save, _episodes), strict=True))
-    chosen = [g for g in GROUPS if not wanted or g in wanted or known[g] & set(wanted)]
-    return [Case(group, run) for group in chosen for run in makers[group](size)]
-
-
-def keys(size: Size) -> dict[str, set[str]]:
-    """Return the names of the statements of each group."""
-    orders = recursion.orders(size.rounds // _EPISODE, _EPISODE)
-    radii, delta = tuple(layers.judged("bandit")), size.delta
-    made = (
-        martingales.statements(martingales.STREAMS[0], delta),
-        one_layer.statements(layers.judged("bandit"), delta),
-        bandit.statements(radii, delta, True),
-        mixture.statements(radii, delta / _SPENT, True, orders),
-    )
-    found = {group: {s.key for s in some} for group, some in zip(GROUPS, made, strict=True)}
-    return {group: some | ({"theorem"} if group in ("save", "episodes") else set()) for group, some in found.items()}
-
-
-def _key(size: Size, group: str) -> jax.Array:
-    """Return the root key of a group."""
-    return random.fold_in(jax.random.key(size.seed_key), GROUPS.index(group))
-
-
-def _streams(size: Size) -> list[Run]:
-    run = functools.partial(audit_stream, num_seeds=size.seeds, num_rounds=size.rounds, delta=size.delta)
-    key = _key(size, "martingales")
-    return [functools.partial(run, stream, key=random.fold_in(key, i)) for i, stream in enumerate(martingales.STREAMS)]
-
-
-def _layer(size: Size) -> list[Run]:
-    sizes = functools.partial(audit_layer, num_seeds=size.seeds, num_rounds=_FILL * size.rounds, delta=size.delta)
-    return [functools.partial(sizes, key=_key(size, "layer"), number=DEEP)]
-
-
-def played(setting: str) -> dict[str, tuple[presets.RadiusConstants, bool]]:
-    """Return the radii to play with and whether each is proved; they have no labels, so that programs are shared."""
-    radii = {
-        "paper": (presets.paper(setting=setting), True),
-        "tight": (presets.tight(), True),
-        "practical": (presets.practical(setting=setting), False),
-    }
-    return {n: (dataclasses.replace(c, label="audited", setting="any"), proved) for n, (c, proved) in radii.items()}
-
-
-def _save(size: Size) -> list[Run]:
-    made: list[Run] = []
-    for name, std, bound in (("loud", 0.3, 1.0), ("quiet", 0.003, 0.01)):
-        environment = linear_bandit(2, 8, noise=noise.sparse(std, bound))
-        for radius, (constants, is_proved) in played("bandit").items():
-            algorithm = save(2, size.rounds, noise_bound=bound, delta=size.delta, constants=constants, capacity=6)
-            run = functools.partial(audit_save, algorithm, environment, num_seeds=size.seeds, num_rounds=size.rounds)
-            case, key = f"{name} noise, {radius} radius", _key(size, "save")
-            made.append(functools.partial(run, case=case, key=key, is_proved=is_proved))
-    return made
-
-
-def _episodes(size: Size) -> list[Run]:
-    made: list[Run] = []
-    environment = mixture_mdp(4, 2, 2, _EPISODE, concentration=0.5)
-    for radius, (constants, is_proved) in played("episodes").items():
-        num = size.rounds // _EPISODE
-        delta, bound = size.delta / _SPENT, environment.norm_bound
-        algorithm = ucrl_ave(2, _EPISODE, num, norm_bound=bound, delta=delta, constants=constants, capacity=6)
-        run = functools.partial(audit_ucrl_ave, algorithm, environment, num_seeds=size.seeds, num_episodes=num)
-        case, key = f"random mixture, {radius} radius", _key(size, "episodes")
-        made.append(functools.partial(run, case=case, key=key, is_proved=is_proved))
-    return made
-
-
 @dataclasses.dataclass(frozen=True)
 class Audit:
     """Judge the paper's statements on simulated runs; exit code 1 where one that should hold is broken."""
@@ -184,6 +85,92 @@ class Audit:
     """Root of all random numbers."""
     progress: bool = True
     """Show a progress bar."""
+
+
+class Case(NamedTuple):
+    """A case of a group, as a call that makes its findings."""
+
+    group: str
+    run: Run
+
+
+def cases(size: Audit) -> list[Case]:
+    """Check the options, and return the cases with one of the wanted groups or statements; all if none is named."""
+    parameters.check_count("seeds", size.seeds, low=LEAST_SEEDS)
+    parameters.check_count("rounds", size.rounds, low=_EPISODE)
+    parameters.check_number("delta", size.delta, low=0, high=1, low_open=True, high_open=True)
+    parameters.check_count("seed_key", size.seed_key, low=0, high=2**32 - 1)
+    known, wanted = keys(size), size.statements
+    for name in wanted:
+        parameters.check_choice("statements", name, (*GROUPS, *sorted(set().union(*known.values()))))
+    makers = dict(zip(GROUPS, (_streams, _layer, _save, _episodes), strict=True))
+    chosen = [g for g in GROUPS if not wanted or g in wanted or known[g] & set(wanted)]
+    return [Case(group, run) for group in chosen for run in makers[group](size)]
+
+
+def keys(size: Audit) -> dict[str, set[str]]:
+    """Return the names of the statements of each group."""
+    orders = recursion.orders(size.rounds // _EPISODE, _EPISODE)
+    radii, delta = tuple(layers.judged("bandit")), size.delta
+    made = (
+        martingales.statements(martingales.STREAMS[0], delta),
+        one_layer.statements(layers.judged("bandit"), delta),
+        bandit.statements(radii, delta, True),
+        mixture.statements(radii, delta / _SPENT, True, orders),
+    )
+    found = {group: {s.key for s in some} for group, some in zip(GROUPS, made, strict=True)}
+    return {group: some | ({"theorem"} if group in ("save", "episodes") else set()) for group, some in found.items()}
+
+
+def _key(size: Audit, group: str) -> jax.Array:
+    """Return the root key of a group."""
+    return random.fold_in(jax.random.key(size.seed_key), GROUPS.index(group))
+
+
+def _streams(size: Audit) -> list[Run]:
+    run = functools.partial(audit_stream, num_seeds=size.seeds, num_rounds=size.rounds, delta=size.delta)
+    key = _key(size, "martingales")
+    return [functools.partial(run, stream, key=random.fold_in(key, i)) for i, stream in enumerate(martingales.STREAMS)]
+
+
+def _layer(size: Audit) -> list[Run]:
+    sizes = functools.partial(audit_layer, num_seeds=size.seeds, num_rounds=_FILL * size.rounds, delta=size.delta)
+    return [functools.partial(sizes, key=_key(size, "layer"), number=DEEP)]
+
+
+def played(setting: str) -> dict[str, tuple[presets.RadiusConstants, bool]]:
+    """Return the radii to play with and whether each is proved; they have no labels, so that programs are shared."""
+    radii = {
+        "paper": (presets.paper(setting=setting), True),
+        "tight": (presets.tight(), True),
+        "practical": (presets.practical(setting=setting), False),
+    }
+    return {n: (dataclasses.replace(c, label="audited", setting="any"), proved) for n, (c, proved) in radii.items()}
+
+
+def _save(size: Audit) -> list[Run]:
+    made: list[Run] = []
+    for name, std, bound in (("loud", 0.3, 1.0), ("quiet", 0.003, 0.01)):
+        environment = linear_bandit(2, 8, noise=noise.sparse(std, bound))
+        for radius, (constants, is_proved) in played("bandit").items():
+            algorithm = save(2, size.rounds, noise_bound=bound, delta=size.delta, constants=constants, capacity=6)
+            run = functools.partial(audit_save, algorithm, environment, num_seeds=size.seeds, num_rounds=size.rounds)
+            case, key = f"{name} noise, {radius} radius", _key(size, "save")
+            made.append(functools.partial(run, case=case, key=key, is_proved=is_proved))
+    return made
+
+
+def _episodes(size: Audit) -> list[Run]:
+    made: list[Run] = []
+    environment = mixture_mdp(4, 2, 2, _EPISODE, concentration=0.5)
+    for radius, (constants, is_proved) in played("episodes").items():
+        num = size.rounds // _EPISODE
+        delta, bound = size.delta / _SPENT, environment.norm_bound
+        algorithm = ucrl_ave(2, _EPISODE, num, norm_bound=bound, delta=delta, constants=constants, capacity=6)
+        run = functools.partial(audit_ucrl_ave, algorithm, environment, num_seeds=size.seeds, num_episodes=num)
+        case, key = f"random mixture, {radius} radius", _key(size, "episodes")
+        made.append(functools.partial(run, case=case, key=key, is_proved=is_proved))
+    return made
 
 
 def audit_command(options: Audit) -> int:
@@ -216,10 +203,9 @@ def audit(options: Audit) -> Outcome:
     """Run the cases that were asked for, in float64: identities are judged to eight digits."""
     from tqdm import tqdm
 
-    size = Size(options.seeds, options.rounds, options.delta, options.seed_key)
     findings = []
     with in_precision("float64"):
-        chosen = cases(size, options.statements)
+        chosen = cases(options)
         with tqdm(total=len(chosen), unit="case", disable=not options.progress) as bar:
             for case in chosen:
                 bar.set_description(case.group)
@@ -228,7 +214,8 @@ def audit(options: Audit) -> Outcome:
                     some = [f for f in some if f.statement.key in options.statements]
                 findings += some
                 bar.update()
-    about = f"{size.seeds:,} seeds, {size.rounds:,} rounds, delta {size.delta:g}, key {size.seed_key}."
+    size = f"{options.seeds:,} seeds, {options.rounds:,} rounds"
+    about = f"{size}, delta {options.delta:g}, key {options.seed_key}."
     return Outcome(tuple(findings), about)
 
 
@@ -239,15 +226,10 @@ def write(outcome: Outcome, out: Path) -> list[Path]:
     for group in outcome.groups:
         stem = out / f"audit-{group.lower().replace(' ', '-')}"
         made = table(outcome, group)
-        for ending, text in (("txt", made.text()), ("csv", made.csv()), ("tex", made.latex())):
-            paths.append(_write(stem.with_suffix(f".{ending}"), text))
+        paths += [made.save(stem.with_suffix(ending)) for ending in (".txt", ".csv", ".tex")]
         if any(f.slack for f in outcome.of(group)):
             paths += save_figure(slack_figure(outcome, group), stem)
     found = counterexamples(outcome)
     if found is not None:
-        paths.append(_write(out / "counterexamples.csv", found.csv()))
+        paths.append(found.save(out / "counterexamples.csv"))
     return [*paths, write_page(outcome, out / "audit.html")]
-
-
-def _write(path: Path, text: str) -> Path:
-    return write_whole(path, lambda buffer: buffer.write(text.encode()))

@@ -20,18 +20,18 @@ from jaxvar.constants import RadiusConstants
 from jaxvar.environments.linear_bandit import LinearBandit, LinearInstance
 from jaxvar.parameters import float_dtype, pytree, static
 from jaxvar.records import Event, regret, variance
-from jaxvar.simulate import SimulationResult, simulate
+from jaxvar.simulate import simulate
 from jaxvar.theory import reference_ridge as layers
 from jaxvar.theory.running_max import (
     Check,
     RunningMax,
     as_rows,
     init_running_max,
-    last_rows,
+    judge_simulation,
     single_check,
     update_running_max,
 )
-from jaxvar.theory.statement import Array, Claim, Finding, Statement, finding
+from jaxvar.theory.statement import Array, Claim, Finding, Statement
 
 GROUP = "SAVE"
 
@@ -67,7 +67,43 @@ class BanditAudit:
 
     def update(self, memory: Memory, event: Event, algorithm: FixedSave, instance: LinearInstance) -> Memory:
         """Return the memory after one more round."""
-        return _update(self.radii, memory, event, algorithm.save, instance)
+        save, radii = algorithm.save, self.radii
+        arms, mean = jnp.asarray(instance.arms), jnp.asarray(instance.mean)
+        noise = event.reward - event.mean
+        x = lowering.take(arms, event.action)
+        given = (event.layer, x, event.weight, event.reward, noise, event.noise_var)
+        reference, width2 = layers.learn(memory.reference, *given)
+        seen = layers.look(reference, instance.theta_star, 1)
+        learns = lowering.is_layer(reference.count.shape[0], event.layer)
+        k = event.round.astype(noise.dtype)
+        noise_bound = jnp.asarray(save.noise_bound)
+        factor = jnp.log(4 * save.num_layers / save.delta)
+        logs = (factor + 2 * jnp.log(k), factor + 2 * jnp.log(k + 1))
+        shifted = {n: factor + 2 * jnp.log(k + c.log_shift) for n, c in radii.items()}
+        betas = [layers.radii_of(seen, reference, c, noise_bound, logs[0], shifted[n]) for n, c in radii.items()]
+        lead = (noise_bound**2 * logs[1])[None]
+        additive = (6 * lead + 16 * seen.q, 9.62 * lead + 128 * seen.q)
+
+        off = layers.off_width(width2, seen.q, learns)
+        beta = event.state.beta_hat
+        valid = memory.valid & layers.inside(seen.error, beta, learns)
+        before, has_before = layers.radius_before(beta)
+        one_round = 8 * jnp.sqrt(seen.q) * before
+        volume = 2 * x.shape[0] * jnp.log1p(k[None] / (x.shape[0] * seen.q))
+        by_layer = memory.regret + jnp.where(learns, event.regret[None], 0)
+        running = update_running_max(
+            memory.running,
+            (
+                *layers.confidence(seen, reference, learns, betas, noise_bound, logs[1], 2),
+                *layers.variance(seen, reference, learns, noise_bound, logs, additive, 1),
+                *layers.design(seen, reference, learns, jnp.where(learns, event.weight[None], 0), off, k, 1),
+                *_best_arm(memory, event, seen, learns, arms, mean, valid),
+                Check(event.regret[None] * jnp.ones_like(before), one_round, learns & has_before & memory.valid[None]),
+                Check(by_layer, one_round / seen.q * volume, learns & has_before & valid[None]),
+            ),
+            event.round,
+        )
+        return Memory(reference, by_layer, event.state.active, valid, running)
 
     def read(self, memory: Memory) -> jax.Array:
         """Return the rows of the running maximum, [statements, 5]."""
@@ -87,43 +123,6 @@ def statements(names: tuple[str, ...], delta: float, is_proved: bool) -> tuple[S
         Statement("round-regret", "regret of a round by 8 2^-l beta", "add:03", 0.0, "holds", given),
         Statement("layer-regret", "regret of a layer", "lemma:regret-layer", 0.0, "holds", given),
     )
-
-
-def _update(
-    radii: dict[str, RadiusConstants], memory: Memory, event: Event, save: Save, instance: LinearInstance
-) -> Memory:
-    arms, mean = jnp.asarray(instance.arms), jnp.asarray(instance.mean)
-    noise = event.reward - event.mean
-    x = lowering.take(arms, event.action)
-    given = (event.layer, x, event.weight, event.reward, noise, event.noise_var)
-    reference, width2 = layers.learn(memory.reference, *given)
-    seen = layers.look(reference, instance.theta_star, 1)
-    learns = lowering.is_layer(reference.count.shape[0], event.layer)
-    k = event.round.astype(noise.dtype)
-    noise_bound = jnp.asarray(save.noise_bound)
-    factor = jnp.log(4 * save.num_layers / save.delta)
-    logs = (factor + 2 * jnp.log(k), factor + 2 * jnp.log(k + 1))
-    shifted = {n: factor + 2 * jnp.log(k + c.log_shift) for n, c in radii.items()}
-    betas = [layers.radii_of(seen, reference, c, noise_bound, logs[0], shifted[n]) for n, c in radii.items()]
-    lead = (noise_bound**2 * logs[1])[None]
-    additive = (6 * lead + 16 * seen.q, 9.62 * lead + 128 * seen.q)
-
-    off = layers.off_width(width2, seen.q, learns)
-    beta = event.state.beta_hat
-    valid = memory.valid & layers.inside(seen.error, beta, learns)
-    by_layer = memory.regret + jnp.where(learns, event.regret[None], 0)
-    running = update_running_max(
-        memory.running,
-        (
-            *layers.confidence(seen, reference, learns, betas, noise_bound, logs[1], 2),
-            *layers.variance(seen, reference, learns, noise_bound, logs, additive, 1),
-            *layers.design(seen, reference, learns, jnp.where(learns, event.weight[None], 0), off, k, 1),
-            *_best_arm(memory, event, seen, learns, arms, mean, valid),
-            *_regret(memory, event, by_layer, seen, learns, beta, x.shape[0], k, valid),
-        ),
-        event.round,
-    )
-    return Memory(reference, by_layer, event.state.active, valid, running)
 
 
 def _best_arm(
@@ -151,30 +150,6 @@ def _best_arm(
     passed = (event.layer > 0) & (event.state.number != event.layer)
     allowed = jnp.where(passed, allowed, 1)
     return single_check(behind, allowed, passed), single_check(behind, allowed, passed & valid)
-
-
-def _regret(
-    memory: Memory,
-    event: Event,
-    by_layer: jax.Array,
-    seen: layers.Seen,
-    learns: jax.Array,
-    beta: jax.Array,
-    dim: int,
-    k: jax.Array,
-    valid: jax.Array,
-) -> tuple[Check, Check]:
-    """Check the regret of the round and of its layer, by the radius of the layer before; layer 1 has none before it."""
-    before = jnp.concatenate([jnp.ones_like(beta[:1]), beta[:-1]])
-    number = np.arange(1, beta.shape[0] + 1).reshape(-1, *(1,) * (beta.ndim - 1))
-    applies = learns & (number > 1)
-    one_round = 8 * jnp.sqrt(seen.q) * before
-    volume = 2 * dim * jnp.log1p(k[None] / (dim * seen.q))
-    one = jnp.ones_like(before)
-    return (
-        Check(event.regret[None] * one, one_round, applies & memory.valid[None]),
-        Check(by_layer, one_round / seen.q * volume, applies & valid[None]),
-    )
 
 
 def theorem_bound(dim: int, num_rounds: int, noise_bound: float, delta: float, total_variance: float | Array) -> Array:
@@ -221,33 +196,22 @@ def audit_save(
     ``radii`` are judged, and that of ``algorithm`` is played with; ``is_proved`` says whether it has a proof.
     """
     radii = layers.judged("bandit") if radii is None else dict(radii)
-    delta = float(algorithm.delta)
+    delta, bound = float(algorithm.delta), float(algorithm.noise_bound)
     made = statements(tuple(radii), delta, is_proved)
-    recorder = BanditAudit(radii=radii, num=len(made))
-    record = (recorder, regret(), variance())
+    recorders = (BanditAudit(radii=radii, num=len(made)), regret(), variance())
     result = simulate(
-        algorithm, environment, key=key, num_seeds=num_seeds, num_rounds=num_rounds, record_at=1, recorders=record
+        algorithm, environment, key=key, num_seeds=num_seeds, num_rounds=num_rounds, record_at=1, recorders=recorders
     )
     result.raise_if_failed()
-    rows = last_rows(result.records["audit"])
-    found = [finding(GROUP, case, s, rows[:, i]) for i, s in enumerate(made)]
-    return [*found, _theorem(algorithm, result, case, num_rounds)]
-
-
-def _theorem(algorithm: Save, result: SimulationResult, case: str, num_rounds: int) -> Finding:
-    regrets, variances = (result.records[name][:, -1].astype(np.float64) for name in ("regret", "variance"))
-    numbers = (float(algorithm.noise_bound), float(algorithm.delta))
-    bound = theorem_bound(algorithm.dim, num_rounds, *numbers, variances)
-    times = float(np.median(bound)) / (2 * num_rounds)
-    statement = Statement(
-        "theorem",
-        "the regret theorem, constants of its proof",
-        "thm:regret1",
-        min(1.0, 3 * float(algorithm.delta)),
-        "holds",
-        f"the bound is {times:.3g} times the largest possible regret" if times > 1 else "",
+    total = result.records["variance"][:, -1].astype(np.float64)
+    return judge_simulation(
+        result,
+        GROUP,
+        case,
+        made,
+        bound=theorem_bound(algorithm.dim, num_rounds, bound, delta, total),
+        largest=2 * num_rounds,
+        where="thm:regret1",
+        failure=3 * delta,
+        claim="holds",
     )
-    last = np.full_like(bound, num_rounds)
-    ratio = regrets / bound
-    rows = np.stack([ratio, np.where(ratio > 1, last, 0), np.zeros_like(last), regrets, bound], axis=1)
-    return finding(GROUP, case, statement, rows)

@@ -16,26 +16,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import lowering, parameters, random
+from jaxvar import parameters, random
 from jaxvar.constants import RadiusConstants
 from jaxvar.parameters import float_dtype
 from jaxvar.ridge import radius
 from jaxvar.theory.reference_ridge import judged
-from jaxvar.theory.running_max import (
-    Check,
-    RunningMax,
-    as_rows,
-    init_running_max,
-    single_check,
-    update_running_max,
-)
-from jaxvar.theory.statement import Finding, Statement, finding
+from jaxvar.theory.running_max import Check, follow_rounds, judge_seeds, single_check
+from jaxvar.theory.statement import Finding, Statement
 
 GROUP = "one layer"
 R = 1.0
 UP, DOWN = 1.0, 0.1  # the noise's values; its variance is their product
 THETA = 0.5
-_BLOCK = 512
 
 
 class Layer(NamedTuple):
@@ -129,25 +121,18 @@ def audit_layer(
     q = 4.0**-number
     most = int(np.log(1 / q**2) / np.log1p(q))  # then every weight is below one, as in the algorithm
     num_rounds = min(num_rounds, most)
-    words = random.key_words(parameters.check_key("key", key))
-    names = tuple(radii)
-    parts = []
-    for start in range(0, num_seeds, _BLOCK):
-        seeds = start + np.arange(min(_BLOCK, num_seeds), dtype=np.uint32)
-        given = tuple(radii.values())
-        parts.append(
-            np.asarray(_play(words, seeds, given, names=names, number=number, num_rounds=num_rounds, delta=delta))
-        )
-    rows = np.concatenate(parts)[:num_seeds].astype(np.float64)
+    constants, names = tuple(radii.values()), tuple(radii)
+    size = {"number": number, "num_rounds": num_rounds, "delta": delta}
+    play = functools.partial(_play, constants=constants, names=names, **size)
     case = f"layer {number}, {num_rounds} updates"
-    return [finding(GROUP, case, s, rows[:, i]) for i, s in enumerate(statements(radii, delta))]
+    return judge_seeds(play, key, num_seeds, GROUP, case, statements(radii, delta))
 
 
 @functools.partial(jax.jit, static_argnames=("names", "number", "num_rounds", "delta"))
 def _play(
     words: jax.Array,
     seeds: jax.Array,
-    given: tuple[RadiusConstants, ...],
+    constants: tuple[RadiusConstants, ...],
     *,
     names: tuple[str, ...],
     number: int,
@@ -156,36 +141,21 @@ def _play(
 ) -> jax.Array:
     """Return the rows of the running maximum, ``[seeds, statements, 5]``."""
     dtype, q = float_dtype(), 4.0**-number
-    radii = dict(zip(names, given, strict=True))
+    radii = dict(zip(names, constants, strict=True))
     zero = jnp.zeros((), dtype)
 
-    def play(seed: jax.Array) -> jax.Array:
-        own = random.threefry(words[0], words[1], jnp.zeros_like(seed), seed)
+    def step(layer: Layer, key: tuple[jax.Array, jax.Array], round: jax.Array) -> tuple[Layer, tuple[Check, ...]]:
+        noise = jnp.where(random.uniform(key[0], dtype) < DOWN / (UP + DOWN), UP, -DOWN)
+        weight = q * layer.sigma  # w^2 = q / |a|^2_{Sigma^-1}
+        sigma, b = layer.sigma + weight, layer.b + weight * (THETA + noise)
+        layer = Layer(
+            sigma=sigma,
+            b=b,
+            noise=layer.noise + weight * noise**2,
+            spread=layer.spread + weight * jnp.abs(noise**2 - UP * DOWN),
+            squares=sigma * (b / sigma - THETA) ** 2,
+        )
+        return layer, inequalities(layer, number, round, delta, radii)
 
-        def step(carry: tuple[Layer, RunningMax], round: jax.Array) -> tuple[tuple[Layer, RunningMax], None]:
-            layer, running = carry
-            round_word = round.astype(jnp.uint32)
-            word = random.threefry(*own, jnp.zeros_like(round_word), round_word)[0]
-            noise = jnp.where(random.uniform(word, dtype) < DOWN / (UP + DOWN), UP, -DOWN)
-            layer = _learn(layer, noise, q)
-            return (layer, update_running_max(running, inequalities(layer, number, round, delta, radii), round)), None
-
-        layer = Layer(zero + q, zero, zero, zero, zero + q * THETA**2)
-        start = (layer, init_running_max(len(statements(radii, delta)), dtype))
-        (_, running), _ = jax.lax.scan(step, start, jnp.arange(1, num_rounds + 1, dtype=jnp.int32))
-        return as_rows(running)
-
-    return jnp.moveaxis(lowering.over_seeds(play, seeds.shape, (seeds,), (True,))[0], -1, 0)
-
-
-def _learn(layer: Layer, noise: jax.Array, q: float) -> Layer:
-    """Return the layer after one more observation with ``noise []``."""
-    weight = q * layer.sigma  # w^2 = q / |a|^2_{Sigma^-1}
-    sigma, b = layer.sigma + weight, layer.b + weight * (THETA + noise)
-    return Layer(
-        sigma=sigma,
-        b=b,
-        noise=layer.noise + weight * noise**2,
-        spread=layer.spread + weight * jnp.abs(noise**2 - UP * DOWN),
-        squares=sigma * (b / sigma - THETA) ** 2,
-    )
+    start = Layer(zero + q, zero, zero, zero, zero + q * THETA**2)
+    return follow_rounds(words, seeds, start, step, len(statements(radii, delta)), num_rounds)

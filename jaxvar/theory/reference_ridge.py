@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
 from jaxvar import constants as presets
@@ -119,6 +120,12 @@ def starts_inside(beta: jax.Array, theta_star: jax.Array, lam: ArrayLike) -> jax
     norm2 = jnp.sum(theta_star * theta_star, axis=0)
     error = jnp.sqrt(q * (lam * norm2)[None])
     return inside(error, beta, beta >= 0)
+
+
+def radius_before(beta: jax.Array) -> tuple[jax.Array, np.ndarray]:
+    """Return the radius of the layer before each, [layers], and whether there is one: layer 1 has none before it."""
+    number = np.arange(1, beta.shape[0] + 1).reshape(-1, *(1,) * (beta.ndim - 1))
+    return jnp.concatenate([jnp.ones_like(beta[:1]), beta[:-1]]), number > 1
 
 
 def radii_of(

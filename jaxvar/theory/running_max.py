@@ -1,19 +1,26 @@
 """The largest ratio of two sides of an inequality so far, and where it first was above one.
 
-This is all that a seed keeps of a statement, however many rounds it plays.
+This is all that a seed keeps of a statement, however many rounds it plays. Below it are the ways to play many seeds
+and to judge statements by what they kept: seeds of a process of our own, and seeds of a simulation.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxvar import lowering
-from jaxvar.theory.statement import ROUNDING, Array
+from jaxvar import lowering, parameters, random
+from jaxvar.parameters import float_dtype
+from jaxvar.simulate import SimulationResult
+from jaxvar.theory.statement import ROUNDING, Array, Claim, Finding, Statement, finding
+
+State = TypeVar("State")
+_BLOCK = 512  # seeds side by side, so that their states stay in the cache
 
 
 class Check(NamedTuple):
@@ -59,11 +66,6 @@ def as_rows(running: RunningMax) -> jax.Array:
     return jnp.stack(list(running), axis=1)
 
 
-def last_rows(recorded: Array) -> Array:
-    """Return the rows of a simulation ``[seeds, records, n, 5]`` at its last recorded round, ``[seeds, n, 5]``."""
-    return np.asarray(recorded)[:, -1].astype(np.float64)
-
-
 def single_check(observed: jax.Array, bound: jax.Array, applies: jax.Array | None = None) -> Check:
     """Return the check of a statement about no layer; it always applies unless ``applies []`` is given."""
     applies = jnp.ones(observed.shape, bool) if applies is None else applies
@@ -87,3 +89,86 @@ def _worst(checks: tuple[Check, ...]) -> list[jax.Array]:
         worst = (largest, place, lowering.take(observed, at), lowering.take(bound, at))
         found |= {i: [x[j] for x in worst] for j, i in enumerate(which)}
     return [jnp.stack([found[i][j] for i in range(len(checks))]) for j in range(4)]
+
+
+def follow_rounds(
+    words: jax.Array,
+    seeds: jax.Array,
+    start: State,
+    step: Callable[[State, tuple[jax.Array, jax.Array], jax.Array], tuple[State, tuple[Check, ...]]],
+    num: int,
+    num_rounds: int,
+) -> jax.Array:
+    """Return the rows of ``num`` statements after ``num_rounds`` steps of each of ``seeds [n]``, [n, num, 5].
+
+    ``step`` takes a state, the random words of its seed and round, and the round []; it returns the next state and the
+    checks of the round.
+    """
+
+    def play(seed: jax.Array) -> jax.Array:
+        own = random.threefry(words[0], words[1], jnp.zeros_like(seed), seed)
+
+        def advance(carry: tuple[State, RunningMax], round: jax.Array) -> tuple[tuple[State, RunningMax], None]:
+            state, running = carry
+            number = round.astype(jnp.uint32)
+            state, checks = step(state, random.threefry(*own, jnp.zeros_like(number), number), round)
+            return (state, update_running_max(running, checks, round)), None
+
+        first = (start, init_running_max(num, float_dtype()))
+        (_, running), _ = jax.lax.scan(advance, first, jnp.arange(1, num_rounds + 1, dtype=jnp.int32))
+        return as_rows(running)
+
+    return jnp.moveaxis(lowering.over_seeds(play, seeds.shape, (seeds,), (True,))[0], -1, 0)
+
+
+def judge_seeds(
+    play: Callable[..., jax.Array],
+    key: jax.Array,
+    num_seeds: int,
+    group: str,
+    case: str,
+    statements: Sequence[Statement],
+) -> list[Finding]:
+    """Judge statements by the rows that ``play(words, seeds)`` returns, see :func:`follow_rounds`."""
+    words = random.key_words(parameters.check_key("key", key))
+    block = np.arange(min(_BLOCK, num_seeds), dtype=np.uint32)
+    parts = [np.asarray(play(words, start + block)) for start in range(0, num_seeds, _BLOCK)]
+    rows = np.concatenate(parts)[:num_seeds].astype(np.float64)
+    return [finding(group, case, s, rows[:, i]) for i, s in enumerate(statements)]
+
+
+def judge_simulation(
+    result: SimulationResult,
+    group: str,
+    case: str,
+    statements: Sequence[Statement],
+    *,
+    bound: Array,
+    largest: float,
+    where: str,
+    failure: float,
+    claim: Claim,
+) -> list[Finding]:
+    """Judge statements by a simulation's record ``audit [seeds, records, statements, 5]``, and then the regret theorem.
+
+    Args:
+      result: a simulation without failures.
+      group: name of the statements' group.
+      case: name of the case.
+      statements: the statements that were recorded.
+      bound: the theorem's bound on the regret of each seed, [seeds].
+      largest: the largest possible regret.
+      where: the theorem's label in the paper.
+      failure: how often the theorem may fail.
+      claim: what we say of the theorem where its bound is below ``largest``; above, it holds.
+    """
+    rows, regrets = (result.records[name][:, -1].astype(np.float64) for name in ("audit", "regret"))
+    times = float(np.median(bound)) / largest
+    note = f"the bound is {times:.3g} times the largest possible regret" if times > 1 else ""
+    title = "the regret theorem, constants of its proof"
+    theorem = Statement("theorem", title, where, min(1.0, failure), "holds" if times > 1 else claim, note)
+    ratio = regrets / bound
+    first, zero = np.where(ratio > 1, float(result.rounds[-1]), 0.0), np.zeros_like(ratio)
+    last_row = np.stack([ratio, first, zero, regrets, bound], axis=1)
+    found = [finding(group, case, s, rows[:, i]) for i, s in enumerate(statements)]
+    return [*found, finding(group, case, theorem, last_row)]

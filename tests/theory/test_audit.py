@@ -333,8 +333,8 @@ def test_sums_of_episodes_agree_with_numpy() -> None:
 
 
 def test_statements_have_names_of_their_own_and_labels() -> None:
-    for group, names in cases.keys(cases.Size()).items():
+    for group, names in cases.keys(cases.Audit()).items():
         assert group in cases.GROUPS
         assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
-    wanted = cases.cases(cases.Size(), ("count-printed",))
+    wanted = cases.cases(cases.Audit(statements=("count-printed",)))
     assert {c.group for c in wanted} == {"save", "episodes"}
