@@ -23,7 +23,7 @@ from jaxvar.environments.linear_bandit import linear_bandit
 from jaxvar.environments.random_mdp import mixture_mdp
 from jaxvar.figures.style import save as save_figure
 from jaxvar.study.factories import in_precision
-from jaxvar.theory import bandit, martingales, mixture, one_layer, recursion
+from jaxvar.theory import bandit, martingales, mixture, one_layer
 from jaxvar.theory import reference_ridge as layers
 from jaxvar.theory.audit_page import slack_figure, write_page
 from jaxvar.theory.bandit import audit_save
@@ -37,6 +37,7 @@ from jaxvar.theory.statement import (
     Outcome,
     Statement,
     counterexamples,
+    load_statements,
     table,
 )
 
@@ -100,7 +101,7 @@ def cases(size: Audit) -> list[Case]:
     parameters.check_count("rounds", size.rounds, low=_EPISODE)
     parameters.check_number("delta", size.delta, low=0, high=1, low_open=True, high_open=True)
     parameters.check_count("seed_key", size.seed_key, low=0, high=2**32 - 1)
-    known, wanted = keys(size), size.statements
+    known, wanted = keys(), size.statements
     for name in wanted:
         parameters.check_choice("statements", name, (*GROUPS, *sorted(set().union(*known.values()))))
     makers = dict(zip(GROUPS, (_streams, _layer, _save, _episodes), strict=True))
@@ -108,18 +109,11 @@ def cases(size: Audit) -> list[Case]:
     return [Case(group, run) for group in chosen for run in makers[group](size)]
 
 
-def keys(size: Audit) -> dict[str, set[str]]:
+def keys() -> dict[str, set[str]]:
     """Return the names of the statements of each group."""
-    orders = recursion.orders(size.rounds // _EPISODE, _EPISODE)
-    radii, delta = tuple(layers.judged("bandit")), size.delta
-    made = (
-        martingales.statements(martingales.STREAMS[0], delta),
-        one_layer.statements(layers.judged("bandit"), delta),
-        bandit.statements(radii, delta, True),
-        mixture.statements(radii, delta / _SPENT, True, orders),
-    )
-    found = {group: {s.key for s in some} for group, some in zip(GROUPS, made, strict=True)}
-    return {group: some | ({"theorem"} if group in ("save", "episodes") else set()) for group, some in found.items()}
+    groups = zip(GROUPS, (martingales.GROUP, one_layer.GROUP, bandit.GROUP, mixture.GROUP), strict=True)
+    radii = layers.judged("bandit")
+    return {group: {s.key for s in load_statements(name, delta=0.1, radii=radii)} for group, name in groups}
 
 
 def _key(size: Audit, group: str) -> jax.Array:

@@ -21,7 +21,7 @@ import numpy as np
 from jaxvar import lowering, parameters, random
 from jaxvar.parameters import float_dtype
 from jaxvar.theory.running_max import Check, follow_rounds, judge_seeds, single_check
-from jaxvar.theory.statement import Finding, Statement
+from jaxvar.theory.statement import Finding, Statement, load_statements
 
 GROUP = "martingales"
 Pair = tuple[float | jax.Array, float | jax.Array]  # the constants of Theorem 2.1
@@ -108,47 +108,17 @@ STREAMS = (
 
 
 def statements(stream: Stream, delta: float) -> tuple[Statement, ...]:
-    """Return the statements about a stream, in the order of :func:`inequalities`."""
-    tight = "3.147 and 1.721 for 16 and 6, the smallest pair the proof allows"
-    return (
-        Statement("printed", "Theorem 2.1, constants 16 and 6", "thm:bernstein1", delta, "holds"),
-        Statement(
-            "tight",
-            "Theorem 2.1, constants 3.147 and 1.721",
-            "thm:bernstein1",
-            delta,
-            "open" if stream.is_random else "holds",
-            tight + ("; not proved where v depends on the past" if stream.is_random else ""),
-        ),
-        Statement(
-            "peeled",
-            "Theorem 2.1, constants 3.147 and 1.721, peeled",
-            "thm:bernstein1",
-            delta,
-            "holds",
-            tight + "; 2 v and R^2 log log k more, for a v that depends on the past",
-        ),
-        Statement(
-            "bernstein",
-            "Bernstein's inequality for vectors, one variance for all rounds",
-            "Theorem 4.1 of Zhou, Gu, Szepesvari 2021",
-            delta,
-            "holds",
-        ),
-        Statement(
-            "freedman",
-            "Freedman's inequality for the sum of the noise, last round",
-            "lemma:freedman",
-            delta,
-            "holds",
-            "v is the largest variance times the number of rounds, which is fixed",
-        ),
-    )
+    """Return the statements about a stream; the tight pair is not proved where v depends on the past."""
+    found = {s.key: s for s in load_statements(GROUP, delta)}
+    if stream.is_random:
+        note = f"{found['tight'].note}; not proved where v depends on the past"
+        found["tight"] = dataclasses.replace(found["tight"], claim="open", note=note)
+    return tuple(found.values())
 
 
 def inequalities(
     stream: Stream, past: Past, round: jax.Array, num_rounds: int, delta: float, constants: Pair
-) -> tuple[Check, ...]:
+) -> dict[str, Check]:
     """Check every statement after ``round []``; ``constants`` are the printed pair."""
     k = round.astype(past.norm.dtype)
     log = jnp.log(4 * k**2 / delta)
@@ -162,13 +132,13 @@ def inequalities(
     uniform = 8 * jnp.sqrt(stream.largest_variance * volume * log) + 4 * R * log
     all_variance = num_rounds * stream.largest_variance
     last = math.sqrt(2 * all_variance * math.log(1 / delta)) + 2 / 3 * R * math.log(1 / delta)
-    return (
-        single_check(past.norm, radius(constants, past.variance, log)),
-        single_check(past.norm, radius(TIGHT, past.variance, log)),
-        single_check(past.norm, radius(TIGHT, jnp.maximum(2 * past.variance, R**2), peeled_log)),
-        single_check(past.norm, uniform),
-        single_check(jnp.maximum(past.scalar, 0), jnp.full_like(past.scalar, last), round == num_rounds),
-    )
+    return {
+        "printed": single_check(past.norm, radius(constants, past.variance, log)),
+        "tight": single_check(past.norm, radius(TIGHT, past.variance, log)),
+        "peeled": single_check(past.norm, radius(TIGHT, jnp.maximum(2 * past.variance, R**2), peeled_log)),
+        "bernstein": single_check(past.norm, uniform),
+        "freedman": single_check(jnp.maximum(past.scalar, 0), jnp.full_like(past.scalar, last), round == num_rounds),
+    }
 
 
 def audit_stream(
@@ -198,14 +168,15 @@ def _play(
     zero = jnp.zeros((), dtype)
     past = Past(jnp.eye(dim, dtype=dtype) / stream.lam, jnp.zeros(dim, dtype), zero, zero, zero, zero)
 
-    def step(past: Past, key: tuple[jax.Array, jax.Array], round: jax.Array) -> tuple[Past, tuple[Check, ...]]:
+    def step(past: Past, key: tuple[jax.Array, jax.Array], round: jax.Array) -> tuple[Past, dict[str, Check]]:
         word = random.bits(jnp.stack(key), (dim + 1,))
         drawn = random.normal(word[:dim], dtype)
         anywhere = drawn / jnp.sqrt(jnp.sum(drawn * drawn, axis=0))
         past = _advance(stream, past, stream.draw(past, anywhere, round), random.uniform(word[dim], dtype))
         return past, inequalities(stream, past, round, num_rounds, delta, (constants[0], constants[1]))
 
-    return follow_rounds(words, seeds, past, step, len(statements(stream, delta)), num_rounds)
+    keys = [s.key for s in statements(stream, delta)]
+    return follow_rounds(words, seeds, past, step, keys, num_rounds)
 
 
 def _advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> Past:

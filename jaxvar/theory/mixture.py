@@ -40,7 +40,7 @@ from jaxvar.theory.running_max import (
     single_check,
     update_running_max,
 )
-from jaxvar.theory.statement import Array, Claim, Finding, Statement
+from jaxvar.theory.statement import Array, Finding, load_statements
 
 GROUP = "UCRL-AVE"
 
@@ -71,7 +71,7 @@ class EpisodeAudit:
     """A recorder of the running maxima of all statements, ``[statements, 5]``."""
 
     radii: dict[str, RadiusConstants]  # that are judged, by name
-    num: int = static()  # of statements
+    keys: tuple[str, ...] = static()  # of statements
     orders: int = static()  # M
 
     name = "audit"
@@ -90,7 +90,7 @@ class EpisodeAudit:
             beta=beta,
             valid=layers.starts_inside(beta, instance.theta_star, algorithm.lam),
             sums=Sums(table, table, *(zero,) * 8),
-            running=init_running_max(self.num, dtype),
+            running=init_running_max(len(self.keys), dtype),
         )
 
     def update(self, memory: Memory, event: EpisodeEvent, algorithm: UcrlAve, instance: MdpInstance) -> Memory:
@@ -106,19 +106,20 @@ class EpisodeAudit:
         one = jnp.ones_like(log)
         stored = np.arange(1.0, beta.shape[0] + 1).reshape(-1, *(1,) * (beta.ndim - 1)) <= num_layers[None]
         everywhere = jnp.broadcast_to(stored, beta.shape)
-        betas = [layers.radii_of(seen, reference, c, one, log, log) for c in self.radii.values()]
+        betas = {n: layers.radii_of(seen, reference, c, one, log, log) for n, c in self.radii.items()}
         root, lead = jnp.sqrt(seen.q), log[None]
         additive = (8 * lead + 32 * seen.q, 28 / 3 * lead + 16 * (6 * root * lead + root) ** 2)
         valid = memory.valid & layers.inside(seen.error, beta, everywhere)
         running = update_running_max(
             memory.running,
-            (
-                *layers.confidence(seen, reference, everywhere, betas, one, log, 1),
-                *layers.variance(seen, reference, everywhere, one, (log, log), additive, 1),
-                *layers.design(seen, reference, worst.learned, worst.weight, worst.off, k * horizon, lam[None]),
-                *_plan(memory, event, worst, seen),
-                *recursion.inequalities(sums, memory.valid, k, algorithm.dim, horizon, lam, num_layers, delta),
-            ),
+            self.keys,
+            {
+                **layers.confidence(seen, reference, everywhere, betas, one, log, 1),
+                **layers.variance(seen, reference, everywhere, one, (log, log), additive, 1),
+                **layers.design(seen, reference, worst.learned, worst.weight, worst.off, k * horizon, lam[None]),
+                **_plan(memory, event, worst, seen),
+                **recursion.inequalities(sums, memory.valid, k, algorithm.dim, horizon, lam, num_layers, delta),
+            },
             event.round,
         )
         return Memory(memory.optimal, reference, beta, valid, sums, running)
@@ -128,36 +129,18 @@ class EpisodeAudit:
         return as_rows(memory.running)
 
 
-def statements(names: tuple[str, ...], delta: float, is_proved: bool, orders: int) -> tuple[Statement, ...]:
-    """Return the statements in the order of the recorder; ``is_proved`` is said of the radius that is played with."""
-    given = "while the radii have held"
-    claim: Claim = "holds" if is_proved else "open"
-    return (
-        *layers.confidence_statements(names, delta, "eq:def:beta:mdp", "lemma:event:sub"),
-        *layers.variance_statements(delta, ("8", "28/3"), ("lemma:var'", "lemma:varest:mdp")),
-        *layers.design_statements("lemma:card"),
-        Statement(
-            "optimism", "no planned value is below the optimum", "lemma:upper:finite", min(1.0, 3 * delta), claim
-        ),
-        Statement("optimism-given", "optimism, given the radii", "lemma:upper:finite", 0.0, "holds", given),
-        Statement("descent", "[P V](s, a) <= V(s) along the path", "lemma:upper:bellman", 0.0, "holds", given),
-        Statement("bellman-error", "Bellman error by 8 2^-l beta, where I_h = 1", "eq:ellnorm1", 0.0, "holds", given),
-        *recursion.statements(delta, orders),
-    )
-
-
-def _plan(memory: Memory, event: EpisodeEvent, worst: Worst, seen: layers.Seen) -> tuple[Check, ...]:
+def _plan(memory: Memory, event: EpisodeEvent, worst: Worst, seen: layers.Seen) -> dict[str, Check]:
     """Check the episode's plan, which was made with the radii from before it."""
     short = jnp.max(memory.optimal / (event.plan.value + 1e-9), axis=(0, 1))  # 0 / 0 after the last stage
     one = jnp.ones_like(short)
     before, has_before = layers.radius_before(memory.beta)
     bound = jnp.minimum(2, 8 * jnp.sqrt(seen.q) * before)
-    return (
-        single_check(short, one),
-        single_check(short, one, memory.valid),
-        single_check(worst.descent, one, memory.valid),
-        Check(worst.excess, bound, worst.learned & has_before & memory.valid[None]),
-    )
+    return {
+        "optimism": single_check(short, one),
+        "optimism-given": single_check(short, one, memory.valid),
+        "descent": single_check(worst.descent, one, memory.valid),
+        "bellman-error": Check(worst.excess, bound, worst.learned & has_before & memory.valid[None]),
+    }
 
 
 Stage = tuple[Visit, jax.Array, jax.Array, jax.Array, jax.Array]  # and layer, weight, values here and after it
@@ -296,21 +279,13 @@ def audit_ucrl_ave(
     radii = layers.judged("episodes") if radii is None else dict(radii)
     delta, lam, dim, horizon = float(algorithm.delta), float(algorithm.lam), algorithm.dim, algorithm.horizon
     orders = recursion.orders(num_episodes, horizon)
-    made = statements(tuple(radii), delta, is_proved, orders)
-    record = (EpisodeAudit(radii=radii, num=len(made), orders=orders), regret(), variance(), value_variance())
+    made = load_statements(GROUP, delta, radii=radii, is_proved=is_proved, orders=orders)
+    recorder = EpisodeAudit(radii=radii, keys=tuple(s.key for s in made[:-1]), orders=orders)
+    record = (recorder, regret(), variance(), value_variance())
     result = simulate(
         algorithm, environment, key=key, num_seeds=num_seeds, num_episodes=num_episodes, record_at=1, recorders=record
     )
     result.raise_if_failed()
     total, optimal = (result.records[name][:, -1].astype(np.float64) for name in ("value_variance", "variance"))
-    return judge_simulation(
-        result,
-        GROUP,
-        case,
-        made,
-        bound=theorem_bound(dim, num_episodes, horizon, lam, delta, total, optimal),
-        largest=num_episodes,
-        where="thm:regret2",
-        failure=(4 * orders + 9) * delta,
-        claim="open",
-    )
+    promised = theorem_bound(dim, num_episodes, horizon, lam, delta, total, optimal)
+    return judge_simulation(result, GROUP, case, made, promised, largest=num_episodes)

@@ -9,7 +9,7 @@ dimension fills a deep layer by itself: there the weights are known beforehand, 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
@@ -22,7 +22,7 @@ from jaxvar.parameters import float_dtype
 from jaxvar.ridge import radius
 from jaxvar.theory.reference_ridge import judged
 from jaxvar.theory.running_max import Check, follow_rounds, judge_seeds, single_check
-from jaxvar.theory.statement import Finding, Statement
+from jaxvar.theory.statement import Finding, load_statements
 
 GROUP = "one layer"
 R = 1.0
@@ -40,40 +40,9 @@ class Layer(NamedTuple):
     squares: jax.Array  # []   sum w^2 (y - theta*)^2 + q theta*^2 - the least loss: |theta_hat - theta*|_Sigma^2
 
 
-def statements(radii: Iterable[str], delta: float) -> tuple[Statement, ...]:
-    """Return the statements about the layer, in the order of :func:`inequalities`."""
-    below = "asked for layers with 2^l >= 64 sqrt(log) only, which no feasible run reaches; judged in this one"
-    twice, thrice = min(1.0, 2 * delta), min(1.0, 3 * delta)
-    return (
-        Statement("known", "confidence, true variances, 16 and 6", "lemma:confidence", delta, "holds"),
-        *(Statement(f"radius-{name}", f"confidence, {name} radius", "eq:def:beta", thrice, "holds") for name in radii),
-        Statement("variance-first", "true variance by that of the noise", "lemma:var", twice, "holds"),
-        Statement("variance-second", "variance of the noise by the true one", "lemma:var", twice, "holds"),
-        Statement("estimate-printed", "true variance by 8 Emp + 6 R^2 log", "lemma:varest", thrice, "open", below),
-        Statement("estimate-corrected", "true variance by 8 Emp + 9.62 R^2 log", "lemma:varest", thrice, "open", below),
-        Statement(
-            "estimate-tight",
-            "true variance by 8 Emp + 28/3 R^2 log + 16 (..)^2",
-            "lemma:varest",
-            thrice,
-            "holds",
-            "the tight pair's form, for layers with 2^l >= 12.6 sqrt(log)",
-        ),
-        Statement("estimate-second", "Emp by the true variance", "lemma:varest", twice, "holds"),
-        Statement(
-            "absolute-inside",
-            "sum of |noise^2 - variance| by half the variance",
-            "eq:event:var'",
-            twice,
-            "fails",
-            "the absolute value belongs around the sum: inside it, every term counts against the bound",
-        ),
-    )
-
-
 def inequalities(
     layer: Layer, number: int, round: jax.Array, delta: float, radii: Mapping[str, RadiusConstants]
-) -> tuple[Check, ...]:
+) -> dict[str, Check]:
     """Check every statement after ``round []`` updates of layer ``number``."""
     q, k = 4.0**-number, round.astype(layer.noise.dtype)
     log0, log1 = jnp.log(4 * k**2 / delta), jnp.log(4 * (k + 1) ** 2 / delta)
@@ -92,17 +61,17 @@ def inequalities(
         return radius(jnp.full_like(emp, q), emp, weight, k, constants, R, log0, shifted)
 
     known = root * (16 * jnp.sqrt(variance * log1) + 6 * R * log1 + 2)
-    return (
-        single_check(error, known),
-        *(single_check(error, beta(constants)) for constants in radii.values()),
-        single_check(variance, 2 * layer.noise + 14 / 3 * R**2 * log0),
-        single_check(layer.noise, 1.5 * variance + 7 / 3 * R**2 * log0),
-        single_check(variance, 8 * emp + 6 * R**2 * log1 + 16 * q),
-        single_check(variance, 8 * emp + 9.62 * R**2 * log1 + 128 * q),
-        single_check(variance, 8 * emp + 28 / 3 * R**2 * log0 + 16 * cross, deep),
-        single_check(emp, 1.5 * variance + 7 / 3 * R**2 * log0 + q),
-        single_check(layer.spread, 0.5 * variance + 7 / 3 * R**2 * log0),
-    )
+    return {
+        "known": single_check(error, known),
+        **{f"radius-{name}": single_check(error, beta(constants)) for name, constants in radii.items()},
+        "variance-first": single_check(variance, 2 * layer.noise + 14 / 3 * R**2 * log0),
+        "variance-second": single_check(layer.noise, 1.5 * variance + 7 / 3 * R**2 * log0),
+        "estimate-printed": single_check(variance, 8 * emp + 6 * R**2 * log1 + 16 * q),
+        "estimate-corrected": single_check(variance, 8 * emp + 9.62 * R**2 * log1 + 128 * q),
+        "estimate-tight": single_check(variance, 8 * emp + 28 / 3 * R**2 * log0 + 16 * cross, deep),
+        "estimate-second": single_check(emp, 1.5 * variance + 7 / 3 * R**2 * log0 + q),
+        "absolute-inside": single_check(layer.spread, 0.5 * variance + 7 / 3 * R**2 * log0),
+    }
 
 
 def audit_layer(
@@ -125,7 +94,7 @@ def audit_layer(
     size = {"number": number, "num_rounds": num_rounds, "delta": delta}
     play = functools.partial(_play, constants=constants, names=names, **size)
     case = f"layer {number}, {num_rounds} updates"
-    return judge_seeds(play, key, num_seeds, GROUP, case, statements(radii, delta))
+    return judge_seeds(play, key, num_seeds, GROUP, case, load_statements(GROUP, delta, radii=radii))
 
 
 @functools.partial(jax.jit, static_argnames=("names", "number", "num_rounds", "delta"))
@@ -144,7 +113,7 @@ def _play(
     radii = dict(zip(names, constants, strict=True))
     zero = jnp.zeros((), dtype)
 
-    def step(layer: Layer, key: tuple[jax.Array, jax.Array], round: jax.Array) -> tuple[Layer, tuple[Check, ...]]:
+    def step(layer: Layer, key: tuple[jax.Array, jax.Array], round: jax.Array) -> tuple[Layer, dict[str, Check]]:
         noise = jnp.where(random.uniform(key[0], dtype) < DOWN / (UP + DOWN), UP, -DOWN)
         weight = q * layer.sigma  # w^2 = q / |a|^2_{Sigma^-1}
         sigma, b = layer.sigma + weight, layer.b + weight * (THETA + noise)
@@ -158,4 +127,5 @@ def _play(
         return layer, inequalities(layer, number, round, delta, radii)
 
     start = Layer(zero + q, zero, zero, zero, zero + q * THETA**2)
-    return follow_rounds(words, seeds, start, step, len(statements(radii, delta)), num_rounds)
+    keys = [s.key for s in load_statements(GROUP, delta, radii=radii)]
+    return follow_rounds(words, seeds, start, step, keys, num_rounds)

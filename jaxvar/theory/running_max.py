@@ -6,7 +6,8 @@ and to judge statements by what they kept: seeds of a process of our own, and se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import jax
@@ -17,7 +18,7 @@ from jax.typing import DTypeLike
 from jaxvar import lowering, parameters, random
 from jaxvar.parameters import float_dtype
 from jaxvar.simulate import SimulationResult
-from jaxvar.theory.statement import ROUNDING, Array, Claim, Finding, Statement, finding
+from jaxvar.theory.statement import ROUNDING, Array, Finding, Statement, finding
 
 State = TypeVar("State")
 _BLOCK = 512  # seeds side by side, so that their states stay in the cache
@@ -47,9 +48,13 @@ def init_running_max(num: int, dtype: DTypeLike) -> RunningMax:
     return RunningMax(zero - 1, zero, zero, zero, zero)
 
 
-def update_running_max(running: RunningMax, checks: tuple[Check, ...], round: jax.Array) -> RunningMax:
-    """Return the running maximum after the checks of one more ``round []``."""
-    ratio, place, observed, bound = _worst(checks)
+def update_running_max(
+    running: RunningMax, keys: Sequence[str], checks: Mapping[str, Check], round: jax.Array
+) -> RunningMax:
+    """Return the running maximum of the statements ``keys`` after their checks in one more ``round []``."""
+    if set(keys) != set(checks):
+        raise ValueError(f"checks must be of the statements {sorted(keys)}, got {sorted(checks)}")
+    ratio, place, observed, bound = _worst([checks[key] for key in keys])
     first = (running.round == 0) & (ratio > 1 + ROUNDING)
     number = jnp.broadcast_to(round.astype(ratio.dtype)[None], ratio.shape)
     return RunningMax(
@@ -72,7 +77,7 @@ def single_check(observed: jax.Array, bound: jax.Array, applies: jax.Array | Non
     return Check(observed[None], bound[None], applies[None])
 
 
-def _worst(checks: tuple[Check, ...]) -> list[jax.Array]:
+def _worst(checks: Sequence[Check]) -> list[jax.Array]:
     """Return ratio, number from 1 and both sides of each statement's worst inequality; four ``[n]``.
 
     Statements with equally many inequalities are taken together: a small program for many statements.
@@ -95,11 +100,11 @@ def follow_rounds(
     words: jax.Array,
     seeds: jax.Array,
     start: State,
-    step: Callable[[State, tuple[jax.Array, jax.Array], jax.Array], tuple[State, tuple[Check, ...]]],
-    num: int,
+    step: Callable[[State, tuple[jax.Array, jax.Array], jax.Array], tuple[State, dict[str, Check]]],
+    keys: Sequence[str],
     num_rounds: int,
 ) -> jax.Array:
-    """Return the rows of ``num`` statements after ``num_rounds`` steps of each of ``seeds [n]``, [n, num, 5].
+    """Return the rows of the statements ``keys`` after ``num_rounds`` steps of ``seeds [n]``, [n, statements, 5].
 
     ``step`` takes a state, the random words of its seed and round, and the round []; it returns the next state and the
     checks of the round.
@@ -112,9 +117,9 @@ def follow_rounds(
             state, running = carry
             number = round.astype(jnp.uint32)
             state, checks = step(state, random.threefry(*own, jnp.zeros_like(number), number), round)
-            return (state, update_running_max(running, checks, round)), None
+            return (state, update_running_max(running, keys, checks, round)), None
 
-        first = (start, init_running_max(num, float_dtype()))
+        first = (start, init_running_max(len(keys), float_dtype()))
         (_, running), _ = jax.lax.scan(advance, first, jnp.arange(1, num_rounds + 1, dtype=jnp.int32))
         return as_rows(running)
 
@@ -138,37 +143,21 @@ def judge_seeds(
 
 
 def judge_simulation(
-    result: SimulationResult,
-    group: str,
-    case: str,
-    statements: Sequence[Statement],
-    *,
-    bound: Array,
-    largest: float,
-    where: str,
-    failure: float,
-    claim: Claim,
+    result: SimulationResult, group: str, case: str, statements: Sequence[Statement], bound: Array, largest: float
 ) -> list[Finding]:
-    """Judge statements by a simulation's record ``audit [seeds, records, statements, 5]``, and then the regret theorem.
+    """Judge statements by a simulation's record ``audit``, [seeds, records, statements - 1, 5].
 
-    Args:
-      result: a simulation without failures.
-      group: name of the statements' group.
-      case: name of the case.
-      statements: the statements that were recorded.
-      bound: the theorem's bound on the regret of each seed, [seeds].
-      largest: the largest possible regret.
-      where: the theorem's label in the paper.
-      failure: how often the theorem may fail.
-      claim: what we say of the theorem where its bound is below ``largest``; above, it holds.
+    The last statement is the regret theorem, judged by its ``bound [seeds]``. Where that is above ``largest``, the
+    largest possible regret, the theorem holds.
     """
     rows, regrets = (result.records[name][:, -1].astype(np.float64) for name in ("audit", "regret"))
+    *recorded, theorem = statements
     times = float(np.median(bound)) / largest
-    note = f"the bound is {times:.3g} times the largest possible regret" if times > 1 else ""
-    title = "the regret theorem, constants of its proof"
-    theorem = Statement("theorem", title, where, min(1.0, failure), "holds" if times > 1 else claim, note)
+    if times > 1:
+        note = f"the bound is {times:.3g} times the largest possible regret"
+        theorem = dataclasses.replace(theorem, claim="holds", note=note)
     ratio = regrets / bound
     first, zero = np.where(ratio > 1, float(result.rounds[-1]), 0.0), np.zeros_like(ratio)
     last_row = np.stack([ratio, first, zero, regrets, bound], axis=1)
-    found = [finding(group, case, s, rows[:, i]) for i, s in enumerate(statements)]
+    found = [finding(group, case, s, rows[:, i]) for i, s in enumerate(recorded)]
     return [*found, finding(group, case, theorem, last_row)]
