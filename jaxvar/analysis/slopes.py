@@ -140,12 +140,13 @@ def _slope(
     used, excluded = _positive(parameter, record, x, mean, drawn)
     interval, intercept = None, None
     if len(set(x[used])) > 1:
-        where = np.log(x[used])
-        slopes, intercepts = _least_squares(where, np.log(np.vstack([mean[used], drawn[:, used]])))
+        where, values = np.log(x[used]), np.log(np.vstack([mean[used], drawn[:, used]]))  # least squares of each row
+        centred = where - where.mean()
+        slopes = values @ centred / np.sum(centred**2)
         low, high = np.quantile(slopes[1:], [(1 - level) / 2, (1 + level) / 2])
         seeds = min(len(s.seeds) for s in samples)
         interval = Interval(slopes[0], low, high, level, "bootstrap percentile", "log-log slope", seeds)
-        intercept = float(intercepts[0])
+        intercept = float(values[0].mean() - slopes[0] * where.mean())
     else:
         excluded += (f"a slope needs two different values of {parameter}, got {len(set(x[used]))}",)
     return Slope(
@@ -182,13 +183,6 @@ def _listed(values: Array) -> str:
     if len(values) <= 4:
         return ", ".join(map(value_text, values))
     return f"{value_text(values.min())} to {value_text(values.max())} ({len(values)} points)"
-
-
-def _least_squares(where: Array, values: Array) -> tuple[Array, Array]:
-    """Return slopes and intercepts, [lines], of the lines through ``values [lines, points]`` at ``where [points]``."""
-    centred = where - where.mean()
-    slopes = values @ centred / np.sum(centred**2)
-    return slopes, values.mean(1) - slopes * where.mean()
 
 
 def _is_number(value: object) -> bool:

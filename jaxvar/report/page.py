@@ -36,29 +36,19 @@ Row = dict[str, object]
 def page(result: StudyResult) -> str:
     """Return the whole page as text, with styles, scripts and data inside: it loads nothing else."""
     grid = Grid.of(result)
-    failures = [row for place in grid.places for row in _failures(place)]
-    sections: dict[str, object] = {
-        "regret": regret_section(grid),
-        "final": _final(grid),
-        "exponents": _exponents(grid),
-        "coverage": [_row(p, found=coverage(p.cell)) for p in grid.recorded("confidence")],
-        "layers": [_row(p, found=occupancy(p.cell)) for p in grid.recorded("layer_rounds")],
-        "speed": [_row(p, found=speed(p.cell)) for p in grid.places],
-        "failures": failures,
-        "configuration": _configuration(result.config),
+    sections: dict[str, tuple[str, object]] = {
+        "regret": ("Regret", regret_section(grid)),
+        "final": ("Final regret", _final(grid)),
+        "exponents": ("Exponents", _exponents(grid)),
+        "coverage": ("Coverage", [_row(p, found=coverage(p.cell)) for p in grid.recorded("confidence")]),
+        "layers": ("Layers", [_row(p, found=occupancy(p.cell)) for p in grid.recorded("layer_rounds")]),
+        "speed": ("Wall time", [_row(p, found=speed(p.cell)) for p in grid.places]),
+        "failures": ("Failed seeds", [row for place in grid.places for row in _failures(place)]),
+        "configuration": ("Configuration", _configuration(result.config)),
     }
-    headings = {
-        "regret": "Regret",
-        "final": "Final regret",
-        "exponents": "Exponents",
-        "coverage": "Coverage",
-        "layers": "Layers",
-        "speed": "Wall time",
-        "failures": "Failed seeds",
-        "configuration": "Configuration",
-    }
-    shown = {key: heading for key, heading in headings.items() if sections[key] or key == "failures"}
-    return render("report.html", _SCRIPTS, grid=grid, result=result, headings=shown, size=_size(grid), **sections)
+    headings = {key: heading for key, (heading, found) in sections.items() if found or key == "failures"}
+    content = {key: found for key, (_, found) in sections.items()}
+    return render("report.html", _SCRIPTS, grid=grid, result=result, size=_size(grid), headings=headings, **content)
 
 
 def write_page(result: StudyResult, path: str | Path) -> Path:

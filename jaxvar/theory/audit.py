@@ -10,7 +10,6 @@ import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import jax
 
@@ -88,15 +87,8 @@ class Audit:
     """Show a progress bar."""
 
 
-class Case(NamedTuple):
-    """A case of a group, as a call that makes its findings."""
-
-    group: str
-    run: Run
-
-
-def cases(size: Audit) -> list[Case]:
-    """Check the options, and return the cases with one of the wanted groups or statements; all if none is named."""
+def cases(size: Audit) -> list[tuple[str, Run]]:
+    """Check the options; return group and run of all cases with a wanted group or statement, all if none is named."""
     parameters.check_count("seeds", size.seeds, low=LEAST_SEEDS)
     parameters.check_count("rounds", size.rounds, low=_EPISODE)
     parameters.check_number("delta", size.delta, low=0, high=1, low_open=True, high_open=True)
@@ -106,7 +98,7 @@ def cases(size: Audit) -> list[Case]:
         parameters.check_choice("statements", name, (*GROUPS, *sorted(set().union(*known.values()))))
     makers = dict(zip(GROUPS, (_streams, _layer, _save, _episodes), strict=True))
     chosen = [g for g in GROUPS if not wanted or g in wanted or known[g] & set(wanted)]
-    return [Case(group, run) for group in chosen for run in makers[group](size)]
+    return [(group, run) for group in chosen for run in makers[group](size)]
 
 
 def keys() -> dict[str, set[str]]:
@@ -201,10 +193,10 @@ def audit(options: Audit) -> Outcome:
     with in_precision("float64"):
         chosen = cases(options)
         with tqdm(total=len(chosen), unit="case", disable=not options.progress) as bar:
-            for case in chosen:
-                bar.set_description(case.group)
-                some = case.run()
-                if options.statements and case.group not in options.statements:
+            for group, run in chosen:
+                bar.set_description(group)
+                some = run()
+                if options.statements and group not in options.statements:
                     some = [f for f in some if f.statement.key in options.statements]
                 findings += some
                 bar.update()

@@ -97,8 +97,7 @@ class BanditAudit:
             memory.running,
             self.keys,
             {
-                **layers.confidence(seen, reference, learns, betas, noise_bound, logs[1], 2),
-                **layers.variance(seen, reference, learns, noise_bound, logs, additive, 1),
+                **layers.confidence(seen, reference, learns, betas, noise_bound, logs, additive, 2),
                 **layers.design(seen, reference, learns, jnp.where(learns, event.weight[None], 0), off, k, 1),
                 **_best_arm(memory, event, seen, learns, arms, mean, valid),
                 "round-regret": Check(now, one_round, follows & memory.valid[None]),

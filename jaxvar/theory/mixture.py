@@ -114,8 +114,7 @@ class EpisodeAudit:
             memory.running,
             self.keys,
             {
-                **layers.confidence(seen, reference, everywhere, betas, one, log, 1),
-                **layers.variance(seen, reference, everywhere, one, (log, log), additive, 1),
+                **layers.confidence(seen, reference, everywhere, betas, one, (log, log), additive, 1),
                 **layers.design(seen, reference, worst.learned, worst.weight, worst.off, k * horizon, lam[None]),
                 **_plan(memory, event, worst, seen),
                 **recursion.inequalities(sums, memory.valid, k, algorithm.dim, horizon, lam, num_layers, delta),

@@ -149,33 +149,26 @@ def confidence(
     learns: jax.Array,
     radii: Mapping[str, jax.Array],
     noise_bound: jax.Array,
-    log: jax.Array,
-    bias: float,
-) -> dict[str, Check]:
-    """Check ``|theta_hat - theta*|_Sigma`` by the true variances and by each of ``radii``; ``bias`` is B sqrt(lam)."""
-    root = jnp.sqrt(seen.q)
-    known = root * (16 * jnp.sqrt(reference.variance * log[None]) + 6 * noise_bound[None] * log[None] + bias)
-    return {f"confidence-{n}": Check(seen.error, bound, learns) for n, bound in {"known": known, **radii}.items()}
-
-
-def variance(
-    seen: Seen,
-    reference: Reference,
-    learns: jax.Array,
-    noise_bound: jax.Array,
     logs: tuple[jax.Array, jax.Array],
     additive: tuple[jax.Array, jax.Array],
-    ridge_bias: float,
+    bias: float,
 ) -> dict[str, Check]:
-    """Check both inequalities of both lemmas; ``additive`` are all terms after ``8 Emp``, printed and corrected."""
+    """Check the radii and the variances of all layers where ``learns [layers]``.
+
+    ``|theta_hat - theta*|_Sigma`` is checked by the true variances and by each of ``radii``. ``logs`` are those of this
+    round and of the next, ``additive`` all terms after ``8 Emp``, printed and corrected, and ``bias`` is B sqrt(lam).
+    """
+    known = 16 * jnp.sqrt(reference.variance * logs[1][None]) + 6 * noise_bound[None] * logs[1][None] + bias
+    bounds = {"known": jnp.sqrt(seen.q) * known, **radii}
     lead = noise_bound[None] ** 2 * logs[0][None]
     half = 1.5 * reference.variance + 7 / 3 * lead
     return {
+        **{f"confidence-{name}": Check(seen.error, bound, learns) for name, bound in bounds.items()},
         "variance-first": Check(reference.variance, 2 * reference.noise + 14 / 3 * lead, learns),
         "variance-second": Check(reference.noise, half, learns),
         "estimate-printed": Check(reference.variance, 8 * seen.emp + additive[0], learns),
         "estimate-corrected": Check(reference.variance, 8 * seen.emp + additive[1], learns),
-        "estimate-second": Check(seen.emp, half + seen.q * ridge_bias, learns),
+        "estimate-second": Check(seen.emp, half + seen.q, learns),
     }
 
 
