@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from jaxvar.analysis.captions import constants_text, span
-from jaxvar.analysis.intervals import Interval, mean_interval, median_interval
+from jaxvar.analysis.intervals import mean_interval, median_interval
 from jaxvar.analysis.paired import paired, reference_of
 from jaxvar.analysis.panels import Grid, Place
 from jaxvar.analysis.slopes import slope_in_rounds, slopes_in, swept
@@ -97,15 +97,10 @@ def _final(grid: Grid) -> dict[str, object]:
             except ValueError as reason:
                 reasons.append(str(reason))
         median = median_interval(sample(p.cell).final)
-        drawn = _whisker(mean, largest[p.setting])
+        scale = 96 / largest[p.setting] if largest[p.setting] > 0 else 0.0
+        drawn = [f"{2 + scale * max(0.0, float(v)):.2f}%" for v in (mean.estimate, mean.low, mean.high)]
         rows.append(_row(p, mean=mean, median=median, whisker=drawn, paired=difference))
     return {"rows": rows, "is_compared": is_compared, "reasons": reasons} if rows else {}
-
-
-def _whisker(found: Interval, largest: float) -> list[str]:
-    """Return the places of estimate, low and high on an axis from 0 to ``largest``."""
-    scale = 96 / largest if largest > 0 else 0.0
-    return [f"{2 + scale * max(0.0, float(v)):.2f}%" for v in (found.estimate, found.low, found.high)]
 
 
 def _exponents(grid: Grid) -> dict[str, object]:

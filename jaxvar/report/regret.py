@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,18 +18,7 @@ VIEWS = ("mean, simultaneous band", "mean, pointwise band", "median, pointwise b
 _DIGITS = 5  # significant digits in the chart's data: more than a screen shows
 _TABLE_ROUNDS = 12
 _LEAST_SHARE = 1e-8  # a logarithmic axis starts at this share of the largest value, or above
-
-
-class Frame(NamedTuple):
-    """Where the axes of a picture lie."""
-
-    left: int = 46
-    right: int = 292
-    top: int = 8
-    bottom: int = 164
-
-
-FRAME = Frame()
+_FRAME = {"left": 46, "right": 292, "top": 8, "bottom": 164}  # of the axes of a picture
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,8 +94,7 @@ def regret_section(grid: Grid) -> dict[str, object]:
         "dashes": len(DASHES),
     }
     ends = [k for c in curves for k in (c.rounds[0], c.rounds[-1])]
-    looks = [look(i) for i in range(len(grid.curves))]
-    return {"data": data, "settings": shown, "views": views, "choices": VIEWS, "ends": ends, "looks": looks}
+    return {"data": data, "settings": shown, "views": views, "choices": VIEWS, "ends": ends, "look": look}
 
 
 def _table(inside: Sequence[Curve]) -> list[list[str]]:
@@ -175,34 +162,23 @@ def _value_axis(lines: Sequence[Line], is_log: bool) -> Axis:
     high = max((v for line in lines for v in (*line.line, *line.high) if v is not None), default=0.0)
     positive = [v for line in lines for v in line.line if v > 0]
     if is_log and positive:
-        return Axis(max(min(positive) / 1.25, high * _LEAST_SHARE), high, FRAME.bottom, FRAME.top, True)
-    return Axis(0.0, high or 1.0, FRAME.bottom, FRAME.top, False)
+        return Axis(max(min(positive) / 1.25, high * _LEAST_SHARE), high, _FRAME["bottom"], _FRAME["top"], True)
+    return Axis(0.0, high or 1.0, _FRAME["bottom"], _FRAME["top"], False)
 
 
-class Picture(NamedTuple):
-    """The marks of both axes and the paths of all curves."""
-
-    frame: Frame
-    y: list[tuple[float, str]]
-    x: list[tuple[float, str]]
-    paths: list[tuple[str, int, str]]  # classes, curve and shape
-
-
-def _picture(curves: Sequence[Curve], y: Axis, is_log_x: bool) -> Picture:
-    """Draw the curves of one environment setting."""
+def _picture(curves: Sequence[Curve], y: Axis, is_log_x: bool) -> dict[str, object]:
+    """Return the marks of both axes and the paths of the curves of one environment setting."""
     last = max(c.rounds[-1] for c in curves)
     first = min(c.rounds[0] for c in curves)
-    x = Axis(first if first < last else last / 10, last, FRAME.left, FRAME.right, True)
-    if not is_log_x:
-        x = Axis(0.0, last, FRAME.left, FRAME.right, False)
-    paths = []
-    for kind, path in (("band fill", _band_path), ("line", _line_path)):
-        for c in curves:
-            i = c.place.curve
-            paths.append((f"{kind} {look(i)}", i, path(c, x, y)))
-    marks_y = [(y(v), _tick(v)) for v in y.ticks(4)]
-    marks_x = [(x(v), _tick(v)) for v in x.ticks(4 if x.is_log else 3)]
-    return Picture(FRAME, marks_y, marks_x, paths)
+    start = 0.0 if not is_log_x else first if first < last else last / 10
+    x = Axis(start, last, _FRAME["left"], _FRAME["right"], is_log_x)
+    return {
+        "frame": _FRAME,
+        "y": [(y(v), _tick(v)) for v in y.ticks(4)],
+        "x": [(x(v), _tick(v)) for v in x.ticks(4 if x.is_log else 3)],
+        "bands": [(c.place.curve, _band_path(c, x, y)) for c in curves],
+        "lines": [(c.place.curve, _line_path(c, x, y)) for c in curves],
+    }
 
 
 def _line_path(curve: Curve, x: Axis, y: Axis) -> str:

@@ -173,7 +173,10 @@ def follow_episode(
         pair = visit.state * num_actions + visit.action
         row, reward = lowering.take(rows, pair), lowering.take(rewards, pair)
         feature = jnp.sum(lowering.take(phi, pair) * following[0][:, None], axis=0)
-        powers = _powers(following[:3], orders)
+        each = [following[:3]]  # f^(2^m) for m = 0, 1, ...
+        while len(each) < orders:
+            each.append(each[-1] * each[-1])
+        powers = jnp.stack(each, axis=1)
         mean = jnp.sum(row[None, None] * powers, axis=2)
         after = lowering.take(jnp.moveaxis(powers, 2, 0), visit.next_state)
         centred = powers - mean[:, :, None]
@@ -222,14 +225,6 @@ def follow_episode(
         regret=sums.regret + event.regret,
     )
     return new, reference, worst
-
-
-def _powers(functions: jax.Array, orders: int) -> jax.Array:
-    """Return ``f^(2^m)`` of ``functions [3, S]``, ``[3, orders, S]``."""
-    powers = [functions]
-    for _ in range(orders - 1):
-        powers.append(powers[-1] * powers[-1])
-    return jnp.stack(powers, axis=1)
 
 
 def theorem_bound(

@@ -120,7 +120,7 @@ class Finding:
         return "holds" if self.statement.claim == "holds" else "not refuted"
 
 
-def finding(group: str, case: str, statement: Statement, rows: Array, first_seed: int = 0) -> Finding:
+def finding(group: str, case: str, statement: Statement, rows: Array) -> Finding:
     """Sum up ``rows [seeds, 5]``, the fields of :class:`jaxvar.theory.running_max.RunningMax` for one statement."""
     ratio, when, place, observed, bound = rows.T
     applied = ratio >= 0
@@ -134,7 +134,7 @@ def finding(group: str, case: str, statement: Statement, rows: Array, first_seed
     if count:
         i = int(np.flatnonzero(broken)[np.argmin(when[broken])])
         where = f"{statement.axis} {int(place[i])}" if place[i] else ""
-        example = Example(first_seed + i, int(when[i]), where, float(observed[i]), float(bound[i]))
+        example = Example(i, int(when[i]), where, float(observed[i]), float(bound[i]))
     return Finding(group, case, statement, seeds, count, share, slack, example)
 
 
