@@ -12,9 +12,8 @@ import tyro
 import jaxvar as jv
 from experiments.experiment import COMMAND, Conclusions, publish
 from jaxvar.tables import Column, Table
-from jaxvar.theory.audit import Audit, Outcome, audit, counterexamples, write
+from jaxvar.theory.audit import Audit, Outcome, audit, counterexamples, slack_figure, write
 from jaxvar.theory.audit import table as group_table
-from jaxvar.theory.audit_page import slack_figure
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from jaxvar import parameters
 from jaxvar.analysis.captions import cell_name, percent
-from jaxvar.analysis.growth_solver import Problem, response, solve
+from jaxvar.analysis.growth_solver import Problem, respond, solve, solve_from
 from jaxvar.analysis.intervals import Array, check_level, resampled_cells
 from jaxvar.analysis.slopes import swept_value
 from jaxvar.analysis.summaries import sample
@@ -101,28 +101,31 @@ class GrowthFit:
         """Root mean square of ``log(observed / fitted)``."""
         return float(np.sqrt(np.mean(np.log(self.observed / self.fitted) ** 2)))
 
+    @property
+    def terms(self) -> list[tuple[float, dict[str, float]]]:
+        """Coefficient and exponents of each term."""
+        values = dict(zip(self.law.free, self.estimate.tolist(), strict=True))
+        return [
+            (values[i, None], {name: values[i, name] if e is None else e for name, e in term.exponents.items()})
+            for i, term in enumerate(self.law.terms)
+        ]
+
     def predict(self, factors: Mapping[str, npt.ArrayLike]) -> Array:
         """Return the law at given factors, in the shape that the factors broadcast to."""
         missing = [name for name in self.law.factors if name not in factors]
         if missing:
             raise ValueError(f"factors must have a value for every factor of the law; missing: {', '.join(missing)}")
-        values = dict(zip(self.law.free, self.estimate, strict=True))
         total = np.zeros(())
-        for i, term in enumerate(self.law.terms):
-            part = np.asarray(values[i, None])
-            for name, exponent in term.exponents.items():
-                power = values[i, name] if exponent is None else exponent
-                part = part * np.asarray(factors[name], np.float64) ** power
+        for coefficient, exponents in self.terms:
+            part = np.asarray(coefficient)
+            for name, exponent in exponents.items():
+                part = part * np.asarray(factors[name], np.float64) ** exponent
             total = total + part
         return np.asarray(total)
 
     def describe(self) -> str:
         """Describe the fitted law and the method, for captions."""
-        values = dict(zip(self.law.free, self.estimate, strict=True))
-        parts = []
-        for i, term in enumerate(self.law.terms):
-            powers = [f"{n}^{values[i, n] if e is None else e:.3g}" for n, e in term.exponents.items()]
-            parts.append(" ".join([f"{values[i, None]:.3g}", *powers]))
+        parts = [" ".join([f"{c:.3g}", *(f"{n}^{e:.3g}" for n, e in powers.items())]) for c, powers in self.terms]
         how = {"log": "least squares of logarithms", "relative": "least squares of relative errors"}[self.scale]
         return f"{self.record} = {' + '.join(parts)} ({how}; {percent(self.level)} bootstrap percentile intervals)"
 
@@ -163,22 +166,34 @@ def fit_growth_law(
     standard = Standard.of(law, seen)
     problem = standard.problem(seen)
 
-    best = solve(problem.rows(slice(0, 1)), scale)
-    if not best.converged[0]:
-        raise ValueError(f"law: the fit did not converge; its gradient is still {best.slope[0]:.1e}")
-    _check_identified(law, response(problem, best.values[0]))
-    drawn = solve(problem.rows(slice(1, None)), scale, start=best.values[0])
-    failed = int(np.sum(~drawn.converged))
+    best = solve(problem.row(0), scale)
+    if not best.converged:
+        raise ValueError(f"law: the fit did not converge; its gradient is still {best.slope:.1e}")
+    _, singular, directions = np.linalg.svd(respond(problem.row(0), best.values)[1])
+    if singular[-1] <= _FLAT * singular[0]:
+        flat = np.abs(directions[-1])
+        which = [name for name, part in zip(law.parameters, flat, strict=True) if part > 0.1 * flat.max()]
+        raise ValueError(
+            f"law: the points cannot tell apart: {', '.join(which)}; these can change together without a worse fit"
+        )
+    drawn = [solve_from(best.values, problem.row(i), scale) for i in range(1, resamples + 1)]
+    converged = [fit.values for fit in drawn if fit.converged]
+    failed = resamples - len(converged)
     if failed > _MOST_FAILED * resamples:
         raise ValueError(
             f"law: the fits of {failed} of {resamples} resamples did not converge; use more points, more seeds, or a "
             "law with fewer parameters"
         )
 
-    estimate = standard.back(best.values)[0]
-    _check_zeros(law, seen, estimate)
+    estimate = standard.back(best.values[None])[0]
+    for (i, name), value in zip(law.free, estimate, strict=True):
+        if name is not None and value <= 0 and np.any(seen.factors[name][0] == 0):  # its term was taken to be zero
+            raise ValueError(
+                f"law: the fitted exponent of {name!r} in term {i + 1} is {value:g}, and the factor is 0 in some "
+                "points; leave those points out"
+            )
     tails = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile(standard.back(drawn.values[drawn.converged]), tails, axis=0)
+    low, high = np.quantile(standard.back(np.stack(converged)), tails, axis=0)
     return GrowthFit(
         law=law,
         record=record,
@@ -193,31 +208,10 @@ def fit_growth_law(
         cells=tuple(cells),
         points=seen.names,
         observed=seen.values[0],
-        fitted=np.exp(best.fitted[0] + standard.centre),
+        fitted=np.exp(best.fitted + standard.centre),
         seeds=seen.seeds,
         left_out=seen.left_out,
     )
-
-
-def _check_identified(law: Law, slopes: Array) -> None:
-    """Raise an error if parameters can change together without changing the fitted points."""
-    _, singular, directions = np.linalg.svd(slopes)
-    if singular[-1] <= _FLAT * singular[0]:
-        flat = np.abs(directions[-1])
-        which = [name for name, part in zip(law.parameters, flat, strict=True) if part > 0.1 * flat.max()]
-        raise ValueError(
-            f"law: the points cannot tell apart: {', '.join(which)}; these can change together without a worse fit"
-        )
-
-
-def _check_zeros(law: Law, seen: Observations, estimate: Array) -> None:
-    """Raise an error if a factor is zero and its fitted exponent is not positive: its term was taken to be zero."""
-    for (i, name), value in zip(law.free, estimate, strict=True):
-        if name is not None and value <= 0 and np.any(seen.factors[name][0] == 0):
-            raise ValueError(
-                f"law: the fitted exponent of {name!r} in term {i + 1} is {value:g}, and the factor is 0 in some "
-                "points; leave those points out"
-            )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -137,17 +137,24 @@ def _slope(
     """Fit the line through ``log mean [points]``, with the interval from ``drawn [resamples, points]``."""
     check_level(level)
     record = samples[0].record
-    used, excluded = _positive(parameter, record, x, mean, drawn)
+    reasons = {  # why points have no logarithm
+        f"{parameter} is not positive": x <= 0,
+        f"the mean {record} is not positive": (x > 0) & (mean <= 0),
+        f"the mean {record} of some resamples is not positive": (x > 0) & (mean > 0) & np.any(drawn <= 0, axis=0),
+    }
+    excluded = [f"{parameter} = {_listed(x[where])}: {reason}" for reason, where in reasons.items() if np.any(where)]
+    used = ~np.any(list(reasons.values()), axis=0)
     interval, intercept = None, None
     if len(set(x[used])) > 1:
-        where = np.log(x[used])
-        slopes, intercepts = _least_squares(where, np.log(np.vstack([mean[used], drawn[:, used]])))
+        where, values = np.log(x[used]), np.log(np.vstack([mean[used], drawn[:, used]]))  # least squares of each row
+        centred = where - where.mean()
+        slopes = values @ centred / np.sum(centred**2)
         low, high = np.quantile(slopes[1:], [(1 - level) / 2, (1 + level) / 2])
         seeds = min(len(s.seeds) for s in samples)
         interval = Interval(slopes[0], low, high, level, "bootstrap percentile", "log-log slope", seeds)
-        intercept = float(intercepts[0])
+        intercept = float(values[0].mean() - slopes[0] * where.mean())
     else:
-        excluded += (f"a slope needs two different values of {parameter}, got {len(set(x[used]))}",)
+        excluded.append(f"a slope needs two different values of {parameter}, got {len(set(x[used]))}")
     return Slope(
         algorithm=names[0],
         environment=names[1],
@@ -159,22 +166,11 @@ def _slope(
         used=used,
         slope=interval,
         intercept=intercept,
-        excluded=excluded,
+        excluded=tuple(excluded),
         resampled=resampled,
         seeds=tuple(len(s.seeds) for s in samples),
         left_out=sum(s.left_out for s in samples),
     )
-
-
-def _positive(parameter: str, record: str, x: Array, mean: Array, drawn: Array) -> tuple[Array, tuple[str, ...]]:
-    """Return which points have a logarithm, [points], and a sentence for each reason to exclude the others."""
-    reasons = {
-        f"{parameter} is not positive": x <= 0,
-        f"the mean {record} is not positive": (x > 0) & (mean <= 0),
-        f"the mean {record} of some resamples is not positive": (x > 0) & (mean > 0) & np.any(drawn <= 0, axis=0),
-    }
-    excluded = [f"{parameter} = {_listed(x[where])}: {reason}" for reason, where in reasons.items() if np.any(where)]
-    return ~np.any(list(reasons.values()), axis=0), tuple(excluded)
 
 
 def _listed(values: Array) -> str:
@@ -182,13 +178,6 @@ def _listed(values: Array) -> str:
     if len(values) <= 4:
         return ", ".join(map(value_text, values))
     return f"{value_text(values.min())} to {value_text(values.max())} ({len(values)} points)"
-
-
-def _least_squares(where: Array, values: Array) -> tuple[Array, Array]:
-    """Return slopes and intercepts, [lines], of the lines through ``values [lines, points]`` at ``where [points]``."""
-    centred = where - where.mean()
-    slopes = values @ centred / np.sum(centred**2)
-    return slopes, values.mean(1) - slopes * where.mean()
 
 
 def _is_number(value: object) -> bool:

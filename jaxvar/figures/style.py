@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
 from jaxvar import parameters
 from jaxvar.analysis.captions import visible
@@ -44,28 +44,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
 SIZE = 7.0  # size of most text, in points: as small as venues allow
 SMALL = 6.0
-SETTINGS: Mapping[str, object] = {
-    "font.family": ["DejaVu Sans"],  # comes with matplotlib: the same on every machine
-    "font.size": SIZE,
-    "axes.titlesize": SIZE,
-    "axes.labelsize": SIZE,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "legend.fontsize": SIZE,
-    "legend.frameon": False,
-    "legend.handlelength": 2.8,
-    "axes.linewidth": 0.6,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.alpha": 0.3,
-    "grid.linewidth": 0.5,
-    "lines.linewidth": 1.1,
-    "lines.markersize": 3.2,
-    "hatch.linewidth": 0.4,
-    "pdf.fonttype": 42,  # embedded as TrueType, which every venue accepts
-    "ps.fonttype": 42,
-    "figure.dpi": 300,  # also used to measure text: at a low resolution its width would differ from the PDF's
-}
+_STYLE = pathlib.Path(__file__).with_name("jaxvar.mplstyle")
 # Neither the time nor a library's version is stored: equal figures give equal files.
 _METADATA: dict[str, dict[str, str | None]] = {
     "pdf": {"Creator": "jaxvar", "Producer": None, "CreationDate": None},
@@ -98,13 +77,12 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
 
 @contextlib.contextmanager
 def style() -> Iterator[None]:
-    """Draw with our settings on top of matplotlib's defaults; the user's own settings are restored afterwards."""
+    """Draw with ``jaxvar.mplstyle`` on top of matplotlib's defaults; the user's own are restored afterwards."""
     import matplotlib
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        settings: dict[Any, Any] = dict(SETTINGS)  # the type of the keys depends on the version of matplotlib
-        matplotlib.rcParams.update(settings)
+        matplotlib.rcParams.update(matplotlib.rc_params_from_file(_STYLE, use_default_template=False))
         yield
 
 

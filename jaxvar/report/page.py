@@ -1,76 +1,54 @@
-"""A study's result as one self-contained HTML page: header, sections and configuration."""
+"""A study's result as one self-contained HTML page: the numbers of all sections, for the template ``report.html``.
+
+A row of a table is a mapping; ``setting`` is the index of its environment setting.
+"""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import importlib.resources
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from string import Template
 
 import numpy as np
 
 from jaxvar.analysis.captions import constants_text, span
-from jaxvar.analysis.panels import Grid
-from jaxvar.analysis.summaries import speed
+from jaxvar.analysis.intervals import mean_interval, median_interval
+from jaxvar.analysis.paired import paired, reference_of
+from jaxvar.analysis.panels import Grid, Place
+from jaxvar.analysis.slopes import slope_in_rounds, slopes_in, swept
+from jaxvar.analysis.summaries import coverage, occupancy, sample, speed
 from jaxvar.files import write_whole
-from jaxvar.report import sections
-from jaxvar.report.markup import Html, duration, embed, join, label, plain, tag, text
-from jaxvar.report.regret import Curves
-from jaxvar.report.sections import Section
+from jaxvar.report.markup import render
+from jaxvar.report.regret import regret_section
+from jaxvar.status import describe
 from jaxvar.study.result import StudyResult
 
-_ASSETS = importlib.resources.files("jaxvar.report") / "assets"
 _SCRIPTS = ("numbers.js", "chart.js", "tables.js", "theme.js")
 _OUTLINE_WIDTH = 100
-_REPEAT = """\
-import json, jaxvar as jv
+_LATE = 10  # exponents in the rounds leave out the first tenth of the rounds
+_LISTED_SEEDS = 12  # failed seeds that are listed per cell and cause
+_LISTED_REASONS = 6
 
-study = jv.Study.from_config(json.load(open("study.json")))
-jv.run_study(study, "again")"""
+Row = dict[str, object]
 
 
 def page(result: StudyResult) -> str:
     """Return the whole page as text, with styles, scripts and data inside: it loads nothing else."""
-    from jaxvar import __version__
-
     grid = Grid.of(result)
-    curves = Curves(grid)
-    found = [
-        curves.section(),
-        sections.final_section(grid),
-        sections.exponents_section(grid),
-        sections.coverage_section(grid),
-        sections.layers_section(grid),
-        sections.speed_section(grid),
-        sections.failures_section(grid),
-        _configuration(result.config, __version__),
-    ]
-    shown = [section for section in found if section is not None]
-    links = [tag("li", tag("a", section.heading, href=f"#{section.key}")) for section in shown]
-    contents = tag("nav", tag("ul", *links), aria_label="Contents")
-    body = tag("main", _header(grid), contents, *(section.html() for section in shown))
-    return document(f"jaxvar study: {result.name}", body, embed(curves.data()), _SCRIPTS)
-
-
-def document(title: str, body: Html, data: Html, scripts: tuple[str, ...]) -> str:
-    """Return a whole page around ``body``, with our style sheet, the named ``scripts``, and ``data`` for them."""
-    from jaxvar import __version__
-
-    style = _asset("report.css")
-    script = "".join(map(_asset, scripts))
-    return Template(_asset("page.html")).substitute(
-        policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'",
-        version=text(__version__),
-        title=text(title),
-        style=style,
-        body=body,
-        data=data,
-        script=script,
-    )
+    sections: dict[str, tuple[str, object]] = {
+        "regret": ("Regret", regret_section(grid)),
+        "final": ("Final regret", _final(grid)),
+        "exponents": ("Exponents", _exponents(grid)),
+        "coverage": ("Coverage", [_row(p, found=coverage(p.cell)) for p in grid.recorded("confidence")]),
+        "layers": ("Layers", [_row(p, found=occupancy(p.cell)) for p in grid.recorded("layer_rounds")]),
+        "speed": ("Wall time", [_row(p, found=speed(p.cell)) for p in grid.places]),
+        "failures": ("Failed seeds", [row for place in grid.places for row in _failures(place)]),
+        "configuration": ("Configuration", _configuration(result.config)),
+    }
+    headings = {key: heading for key, (heading, found) in sections.items() if found or key == "failures"}
+    content = {key: found for key, (_, found) in sections.items()}
+    return render("report.html", _SCRIPTS, grid=grid, result=result, size=_size(grid), headings=headings, **content)
 
 
 def write_page(result: StudyResult, path: str | Path) -> Path:
@@ -79,80 +57,94 @@ def write_page(result: StudyResult, path: str | Path) -> Path:
     return write_whole(Path(path), lambda file: file.write(written))
 
 
-def _asset(name: str) -> str:
-    return (_ASSETS / name).read_text("utf-8")
-
-
-def _hash(source: str) -> str:
-    """Return the hash by which the browser recognises a style sheet or script of ours."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode('utf-8')).digest()).decode()}'"
-
-
-def _header(grid: Grid) -> Html:
-    """Return title and question, and a paragraph on what was played."""
-    result = grid.result
-    button = tag("button", "Dark", type="button", class_="theme", hidden=True)
-    question = tag("p", label(result.question), class_="question") if result.question else Html()
-    return tag(
-        "header",
-        tag("div", tag("span", "jaxvar study"), button, class_="eyebrow"),
-        tag("h1", label(result.name)),
-        question,
-        tag("p", *_sentences(grid)) if grid.places else tag("p", "The study has no cells yet."),
-    )
-
-
-def _sentences(grid: Grid) -> list[Html]:
-    """Return sentences on the size of the study, failed seeds, constants, pairing and time."""
-    result, unit = grid.result, grid.result.unit
-    cells = [place.cell for place in grid.places]
-    where = f"{_count(len(grid.curves), 'algorithm')} in {_count(len(grid.settings), 'setting')} of "
-    size = (
-        f": {_count(len(cells), 'cell')}, each with {span(len(c.seeds) for c in cells)} seeds and "
-        f"{span(c.num_rounds for c in cells)} {unit}s, {span(len(c.rounds) for c in cells)} of them recorded. "
-    )
+def _size(grid: Grid) -> dict[str, object]:
+    """Return the numbers of the header: what was played, and what failed."""
+    cells = grid.result.cells
+    if not cells:
+        return {}
     runs = sum(len(cell.seeds) for cell in cells)
-    failed = runs - sum(place.well for place in grid.places)
-    failures = f"{failed:,} of {runs:,} runs failed and are left out of every number below. "
-    pairing = ["All algorithms meet the same problem, arms and noise in the same seed"]
-    if result.reference is not None:
-        pairing += [", and differences are taken seed by seed against ", label(result.reference)]
     played = [speed(cell) for cell in cells]
-    seconds = sum(s.seconds for s in played)
-    took = f" in {duration(seconds)}, without compilation" if seconds > 0 else ""
-    return [
-        join([where, join([label(name) for name in result.environments], ", "), size]),
-        text(failures if failed else "No seed failed. "),
-        join([label(constants_text(cells)), " "]),
-        join([*pairing, ". "]),
-        text(f"{plain(sum(s.seeds * s.rounds for s in played))} seed-{unit}s were played{took}."),
-    ]
+    return {
+        "seeds": span(len(cell.seeds) for cell in cells),
+        "rounds": span(cell.num_rounds for cell in cells),
+        "records": span(len(cell.rounds) for cell in cells),
+        "constants": constants_text(cells),
+        "runs": runs,
+        "failed": runs - sum(place.well for place in grid.places),
+        "played": sum(s.seeds * s.rounds for s in played),
+        "seconds": sum(s.seconds for s in played),
+    }
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _row(place: Place, **found: object) -> Row:
+    return {"setting": place.setting, "place": place, **found}
 
 
-def _configuration(config: Mapping[str, object], version: str) -> Section:
-    """Return the section on how to repeat and cite the study, with its whole configuration."""
-    parts = []
-    if isinstance(config.get("study"), Mapping):
-        parts += [
-            tag("pre", outline(config["study"]), tabindex=0, id="study-definition"),
-            tag("p", "To repeat the study, save the text above as ", tag("code", "study.json"), " and run"),
-            tag("pre", _REPEAT, tabindex=0),
-        ]
-    runs = config.get("runs")
+def _final(grid: Grid) -> dict[str, object]:
+    """Return means, medians and paired differences at the last round, and why some differences are missing."""
+    places, reference = grid.recorded("regret"), grid.result.reference
+    means = [mean_interval(sample(p.cell).final) for p in places]
+    largest: dict[int, float] = {}  # of each environment setting: the end of its axis
+    for p, mean in zip(places, means, strict=True):
+        largest[p.setting] = max(float(mean.high), largest.get(p.setting, 0.0))
+    rows, reasons, is_compared = [], list[str](), False
+    for p, mean in zip(places, means, strict=True):
+        difference = None
+        if reference is not None and p.cell.algorithm != reference:
+            try:
+                difference = paired(p.cell, reference_of(grid.result, p.cell, reference))
+                is_compared = True
+            except ValueError as reason:
+                reasons.append(str(reason))
+        median = median_interval(sample(p.cell).final)
+        scale = 96 / largest[p.setting] if largest[p.setting] > 0 else 0.0
+        drawn = [f"{2 + scale * max(0.0, float(v)):.2f}%" for v in (mean.estimate, mean.low, mean.high)]
+        rows.append(_row(p, mean=mean, median=median, whisker=drawn, paired=difference))
+    return {"rows": rows, "is_compared": is_compared, "reasons": reasons} if rows else {}
+
+
+def _exponents(grid: Grid) -> dict[str, object]:
+    """Return log-log slopes of the regret in the rounds and in every swept number."""
+    places = grid.recorded("regret")
+    if not places:
+        return {}
+    late = [_row(p, slope=slope_in_rounds(p.cell, burn_in=max(1, p.cell.num_rounds // _LATE))) for p in places]
+    usable = dataclasses.replace(grid.result, cells=tuple(p.cell for p in places))
+    tables = []
+    for parameter in swept(usable):
+        slopes = slopes_in(usable, parameter)
+        environments = list(dict.fromkeys(s.environment for s in slopes))  # without the parameter
+        rows = [{"setting": environments.index(s.environment), "slope": s} for s in slopes]
+        reasons = list(dict.fromkeys(reason for slope in slopes for reason in slope.excluded))  # each reason once
+        listed, more = "; ".join(reasons[:_LISTED_REASONS]), len(reasons) - _LISTED_REASONS
+        table = {"parameter": parameter, "environments": environments, "rows": rows, "reasons": listed, "more": more}
+        tables.append(table)
+    return {"late": late, "tables": tables}
+
+
+def _failures(place: Place) -> list[Row]:
+    """Return a row for every cause of failure in a cell."""
+    cell, status, rows = place.cell, np.asarray(place.cell.status), []
+    for code in np.unique(status[status != 0]):
+        failed = np.flatnonzero(status == code)
+        listed = [f"{cell.seeds[i]} ({cell.status_round[i]:,})" for i in failed[:_LISTED_SEEDS]]
+        if len(failed) > _LISTED_SEEDS:
+            listed.append(f"and {len(failed) - _LISTED_SEEDS:,} more")
+        rows.append(_row(place, cause=describe(int(code)), number=len(failed), which=", ".join(listed)))
+    return rows
+
+
+def _configuration(config: Mapping[str, object]) -> dict[str, str]:
+    """Return the study's definition, its last run and the whole configuration as text."""
+    study, runs, last = config.get("study"), config.get("runs"), ""
     if isinstance(runs, list | tuple) and runs and isinstance(runs[-1], Mapping):
-        told = ", ".join(f"{name} {value}" for name, value in runs[-1].items())
-        parts.append(tag("p", "It was last run with ", label(told), "."))
-    everything = tag("summary", "run.json: cells with every argument, versions and devices, checksums")
-    identity = f", study {config['study_hash']}" if "study_hash" in config else ""
-    parts += [
-        tag("details", everything, tag("pre", outline(config), tabindex=0)),
-        sections.note("To cite: ", label(f"The jaxvar developers, jaxvar {version}{identity}.")),
-    ]
-    return Section("configuration", "Configuration", parts)
+        last = ", ".join(f"{name} {value}" for name, value in runs[-1].items())
+    return {
+        "study": outline(study) if isinstance(study, Mapping) else "",
+        "last_run": last,
+        "everything": outline(config),
+        "identity": f", study {config['study_hash']}" if "study_hash" in config else "",
+    }
 
 
 def outline(value: object, indent: str = "") -> str:

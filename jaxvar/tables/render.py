@@ -9,6 +9,7 @@ import math
 import re
 import textwrap
 import unicodedata
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from jaxvar import parameters
 from jaxvar.analysis.captions import decimals, visible
 from jaxvar.analysis.intervals import Interval
+from jaxvar.files import write_whole
 from jaxvar.listing import escape
 
 Format = Literal["text", "csv", "latex", "markdown"]
@@ -50,6 +52,12 @@ class Table:
         """Return the table in a format, with a line break at the end."""
         forms = {"text": self.text, "csv": self.csv, "latex": self.latex, "markdown": self.markdown}
         return forms[parameters.check_choice("to", form, tuple(forms))]()
+
+    def save(self, path: Path) -> Path:
+        """Write the table as text, CSV, LaTeX or Markdown, by the ending of ``path``, whole or not at all."""
+        forms = {".txt": self.text, ".csv": self.csv, ".tex": self.latex, ".md": self.markdown}
+        written = forms[path.suffix]().encode()
+        return write_whole(path, lambda buffer: buffer.write(written))
 
     def text(self) -> str:
         """Return the caption and the aligned columns, for a terminal."""

@@ -1,16 +1,18 @@
 """The audit: the paper's statements confronted with data, how often each fails, and by how much it holds.
 
-Below are the cases that ``jaxvar audit`` plays, and the verb itself.
+Below are the cases that ``jaxvar audit`` plays, the verb itself, and its outcome as figures and as one HTML page.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import functools
+import io
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import jax
 
@@ -21,12 +23,13 @@ from jaxvar.algorithms.ucrl_ave import ucrl_ave
 from jaxvar.environments import noise
 from jaxvar.environments.linear_bandit import linear_bandit
 from jaxvar.environments.random_mdp import mixture_mdp
+from jaxvar.figures.style import SMALL, VERMILION, Drawing, Width, finish, looks, panels, style, wrap
 from jaxvar.figures.style import save as save_figure
 from jaxvar.files import write_whole
+from jaxvar.report.markup import render
 from jaxvar.study.factories import in_precision
-from jaxvar.theory import bandit, martingales, mixture, one_layer, recursion
+from jaxvar.theory import bandit, martingales, mixture, one_layer
 from jaxvar.theory import reference_ridge as layers
-from jaxvar.theory.audit_page import slack_figure, write_page
 from jaxvar.theory.bandit import audit_save
 from jaxvar.theory.martingales import STREAMS, Draw, Past, Stream, audit_stream
 from jaxvar.theory.mixture import audit_ucrl_ave
@@ -38,6 +41,8 @@ from jaxvar.theory.statement import (
     Outcome,
     Statement,
     counterexamples,
+    load_statements,
+    promised,
     table,
 )
 
@@ -65,105 +70,11 @@ GROUPS = ("martingales", "layer", "save", "episodes")
 DEEP = 6  # the layer that is filled by itself
 _FILL = 34  # its updates for each round of the other groups
 _EPISODE = 10  # rounds of the other groups for each episode, and steps in it
+_SCRIPTS = ("tables.js", "theme.js")
+_CLAIMS = {"holds": "holds", "fails": "fails as printed", "open": "not proved as it stands"}
+_ROOM = 2.4  # inches for the titles of statements in a figure
+_FLOOR = 1e-6  # smaller ratios are drawn here
 _SPENT = 10  # episodes get a tenth of delta: their theorem spends it some sixty times
-
-
-class Case(NamedTuple):
-    """A case of a group, as a call that makes its findings."""
-
-    group: str
-    run: Run
-
-
-@dataclasses.dataclass(frozen=True)
-class Size:
-    """Seeds, rounds and failure probability of an audit."""
-
-    seeds: int = 2000
-    rounds: int = 2000
-    delta: float = 0.1
-    seed_key: int = 0
-
-    def __post_init__(self) -> None:
-        parameters.check_count("seeds", self.seeds, low=LEAST_SEEDS)
-        parameters.check_count("rounds", self.rounds, low=_EPISODE)
-        parameters.check_number("delta", self.delta, low=0, high=1, low_open=True, high_open=True)
-        parameters.check_count("seed_key", self.seed_key, low=0, high=2**32 - 1)
-
-
-def cases(size: Size, wanted: tuple[str, ...] = ()) -> list[Case]:
-    """Return the cases with one of the ``wanted`` groups or statements; all if nothing is named."""
-    known = keys(size)
-    for name in wanted:
-        parameters.check_choice("statements", name, (*GROUPS, *sorted(set().union(*known.values()))))
-    makers = dict(zip(GROUPS, (_streams, _layer, _save, _episodes), strict=True))
-    chosen = [g for g in GROUPS if not wanted or g in wanted or known[g] & set(wanted)]
-    return [Case(group, run) for group in chosen for run in makers[group](size)]
-
-
-def keys(size: Size) -> dict[str, set[str]]:
-    """Return the names of the statements of each group."""
-    orders = recursion.orders(size.rounds // _EPISODE, _EPISODE)
-    radii, delta = tuple(layers.judged("bandit")), size.delta
-    made = (
-        martingales.statements(martingales.STREAMS[0], delta),
-        one_layer.statements(layers.judged("bandit"), delta),
-        bandit.statements(radii, delta, True),
-        mixture.statements(radii, delta / _SPENT, True, orders),
-    )
-    found = {group: {s.key for s in some} for group, some in zip(GROUPS, made, strict=True)}
-    return {group: some | ({"theorem"} if group in ("save", "episodes") else set()) for group, some in found.items()}
-
-
-def _key(size: Size, group: str) -> jax.Array:
-    """Return the root key of a group."""
-    return random.fold_in(jax.random.key(size.seed_key), GROUPS.index(group))
-
-
-def _streams(size: Size) -> list[Run]:
-    run = functools.partial(audit_stream, num_seeds=size.seeds, num_rounds=size.rounds, delta=size.delta)
-    key = _key(size, "martingales")
-    return [functools.partial(run, stream, key=random.fold_in(key, i)) for i, stream in enumerate(martingales.STREAMS)]
-
-
-def _layer(size: Size) -> list[Run]:
-    sizes = functools.partial(audit_layer, num_seeds=size.seeds, num_rounds=_FILL * size.rounds, delta=size.delta)
-    return [functools.partial(sizes, key=_key(size, "layer"), number=DEEP)]
-
-
-def played(setting: str) -> dict[str, tuple[presets.RadiusConstants, bool]]:
-    """Return the radii to play with and whether each is proved; they have no labels, so that programs are shared."""
-    radii = {
-        "paper": (presets.paper(setting=setting), True),
-        "tight": (presets.tight(), True),
-        "practical": (presets.practical(setting=setting), False),
-    }
-    return {n: (dataclasses.replace(c, label="audited", setting="any"), proved) for n, (c, proved) in radii.items()}
-
-
-def _save(size: Size) -> list[Run]:
-    made: list[Run] = []
-    for name, std, bound in (("loud", 0.3, 1.0), ("quiet", 0.003, 0.01)):
-        environment = linear_bandit(2, 8, noise=noise.sparse(std, bound))
-        for radius, (constants, is_proved) in played("bandit").items():
-            algorithm = save(2, size.rounds, noise_bound=bound, delta=size.delta, constants=constants, capacity=6)
-            run = functools.partial(audit_save, algorithm, environment, num_seeds=size.seeds, num_rounds=size.rounds)
-            case, key = f"{name} noise, {radius} radius", _key(size, "save")
-            made.append(functools.partial(run, case=case, key=key, is_proved=is_proved))
-    return made
-
-
-def _episodes(size: Size) -> list[Run]:
-    made: list[Run] = []
-    environment = mixture_mdp(4, 2, 2, _EPISODE, concentration=0.5)
-    for radius, (constants, is_proved) in played("episodes").items():
-        num = size.rounds // _EPISODE
-        delta, bound = size.delta / _SPENT, environment.norm_bound
-        algorithm = ucrl_ave(2, _EPISODE, num, norm_bound=bound, delta=delta, constants=constants, capacity=6)
-        run = functools.partial(audit_ucrl_ave, algorithm, environment, num_seeds=size.seeds, num_episodes=num)
-        case, key = f"random mixture, {radius} radius", _key(size, "episodes")
-        made.append(functools.partial(run, case=case, key=key, is_proved=is_proved))
-    return made
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,6 +95,78 @@ class Audit:
     """Root of all random numbers."""
     progress: bool = True
     """Show a progress bar."""
+
+
+def cases(size: Audit) -> list[tuple[str, Run]]:
+    """Check the options; return group and run of all cases with a wanted group or statement, all if none is named."""
+    parameters.check_count("seeds", size.seeds, low=LEAST_SEEDS)
+    parameters.check_count("rounds", size.rounds, low=_EPISODE)
+    parameters.check_number("delta", size.delta, low=0, high=1, low_open=True, high_open=True)
+    parameters.check_count("seed_key", size.seed_key, low=0, high=2**32 - 1)
+    known, wanted = keys(), size.statements
+    for name in wanted:
+        parameters.check_choice("statements", name, (*GROUPS, *sorted(set().union(*known.values()))))
+    makers = dict(zip(GROUPS, (_streams, _layer, _save, _episodes), strict=True))
+    chosen = [g for g in GROUPS if not wanted or g in wanted or known[g] & set(wanted)]
+    return [(group, run) for group in chosen for run in makers[group](size)]
+
+
+def keys() -> dict[str, set[str]]:
+    """Return the names of the statements of each group."""
+    groups = zip(GROUPS, (martingales.GROUP, one_layer.GROUP, bandit.GROUP, mixture.GROUP), strict=True)
+    radii = layers.judged("bandit")
+    return {group: {s.key for s in load_statements(name, delta=0.1, radii=radii)} for group, name in groups}
+
+
+def _key(size: Audit, group: str) -> jax.Array:
+    """Return the root key of a group."""
+    return random.fold_in(jax.random.key(size.seed_key), GROUPS.index(group))
+
+
+def _streams(size: Audit) -> list[Run]:
+    run = functools.partial(audit_stream, num_seeds=size.seeds, num_rounds=size.rounds, delta=size.delta)
+    key = _key(size, "martingales")
+    return [functools.partial(run, stream, key=random.fold_in(key, i)) for i, stream in enumerate(martingales.STREAMS)]
+
+
+def _layer(size: Audit) -> list[Run]:
+    sizes = functools.partial(audit_layer, num_seeds=size.seeds, num_rounds=_FILL * size.rounds, delta=size.delta)
+    return [functools.partial(sizes, key=_key(size, "layer"), number=DEEP)]
+
+
+def played(setting: str) -> dict[str, tuple[presets.RadiusConstants, bool]]:
+    """Return the radii to play with and whether each is proved; they have no labels, so that programs are shared."""
+    radii = {
+        "paper": (presets.paper(setting=setting), True),
+        "tight": (presets.tight(), True),
+        "practical": (presets.practical(setting=setting), False),
+    }
+    return {n: (dataclasses.replace(c, label="audited", setting="any"), proved) for n, (c, proved) in radii.items()}
+
+
+def _save(size: Audit) -> list[Run]:
+    made: list[Run] = []
+    for name, std, bound in (("loud", 0.3, 1.0), ("quiet", 0.003, 0.01)):
+        environment = linear_bandit(2, 8, noise=noise.sparse(std, bound))
+        for radius, (constants, is_proved) in played("bandit").items():
+            algorithm = save(2, size.rounds, noise_bound=bound, delta=size.delta, constants=constants, capacity=6)
+            run = functools.partial(audit_save, algorithm, environment, num_seeds=size.seeds, num_rounds=size.rounds)
+            case, key = f"{name} noise, {radius} radius", _key(size, "save")
+            made.append(functools.partial(run, case=case, key=key, is_proved=is_proved))
+    return made
+
+
+def _episodes(size: Audit) -> list[Run]:
+    made: list[Run] = []
+    environment = mixture_mdp(4, 2, 2, _EPISODE, concentration=0.5)
+    for radius, (constants, is_proved) in played("episodes").items():
+        num = size.rounds // _EPISODE
+        delta, bound = size.delta / _SPENT, environment.norm_bound
+        algorithm = ucrl_ave(2, _EPISODE, num, norm_bound=bound, delta=delta, constants=constants, capacity=6)
+        run = functools.partial(audit_ucrl_ave, algorithm, environment, num_seeds=size.seeds, num_episodes=num)
+        case, key = f"random mixture, {radius} radius", _key(size, "episodes")
+        made.append(functools.partial(run, case=case, key=key, is_proved=is_proved))
+    return made
 
 
 def audit_command(options: Audit) -> int:
@@ -216,19 +199,19 @@ def audit(options: Audit) -> Outcome:
     """Run the cases that were asked for, in float64: identities are judged to eight digits."""
     from tqdm import tqdm
 
-    size = Size(options.seeds, options.rounds, options.delta, options.seed_key)
     findings = []
     with in_precision("float64"):
-        chosen = cases(size, options.statements)
+        chosen = cases(options)
         with tqdm(total=len(chosen), unit="case", disable=not options.progress) as bar:
-            for case in chosen:
-                bar.set_description(case.group)
-                some = case.run()
-                if options.statements and case.group not in options.statements:
+            for group, run in chosen:
+                bar.set_description(group)
+                some = run()
+                if options.statements and group not in options.statements:
                     some = [f for f in some if f.statement.key in options.statements]
                 findings += some
                 bar.update()
-    about = f"{size.seeds:,} seeds, {size.rounds:,} rounds, delta {size.delta:g}, key {size.seed_key}."
+    size = f"{options.seeds:,} seeds, {options.rounds:,} rounds"
+    about = f"{size}, delta {options.delta:g}, key {options.seed_key}."
     return Outcome(tuple(findings), about)
 
 
@@ -237,17 +220,100 @@ def write(outcome: Outcome, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     paths = []
     for group in outcome.groups:
-        stem = out / f"audit-{group.lower().replace(' ', '-')}"
+        stem = out / f"audit-{_id(group)}"
         made = table(outcome, group)
-        for ending, text in (("txt", made.text()), ("csv", made.csv()), ("tex", made.latex())):
-            paths.append(_write(stem.with_suffix(f".{ending}"), text))
+        paths += [made.save(stem.with_suffix(ending)) for ending in (".txt", ".csv", ".tex")]
         if any(f.slack for f in outcome.of(group)):
             paths += save_figure(slack_figure(outcome, group), stem)
     found = counterexamples(outcome)
     if found is not None:
-        paths.append(_write(out / "counterexamples.csv", found.csv()))
-    return [*paths, write_page(outcome, out / "audit.html")]
+        paths.append(found.save(out / "counterexamples.csv"))
+    written = page(outcome).encode("utf-8")
+    return [*paths, write_whole(out / "audit.html", lambda file: file.write(written))]
 
 
-def _write(path: Path, text: str) -> Path:
-    return write_whole(path, lambda buffer: buffer.write(text.encode()))
+def slack_figure(outcome: Outcome, group: str, *, width: Width = "neurips") -> Drawing:
+    """Draw quantiles over seeds of the largest observed / bound of every statement of a group, one colour per case."""
+    found = [f for f in outcome.of(group) if f.slack]
+    if not found:
+        raise ValueError(f"nothing was judged in {group!r}")
+    by_key: dict[str, list[Finding]] = {}
+    for f in found:
+        by_key.setdefault(f.statement.key, []).append(f)
+    cases = list(dict.fromkeys(f.case for f in found))
+    look, handles = looks(cases), {}
+    step = 0.8 / len(cases)
+    with style():
+        grid = panels(1, width, height=0.6 + len(by_key) * max(0.2, 0.075 * len(cases)))
+        axis = grid.axes[0]
+        for row, some in enumerate(by_key.values()):
+            for f in some:
+                at = row + (cases.index(f.case) - (len(cases) - 1) / 2) * step
+                low, near, high = (max(x, _FLOOR) for x in f.slack)
+                mine = look[f.case]
+                axis.plot([low, high], [at, at], color=mine.colour, linewidth=1.0)
+                axis.plot([low], [at], color=mine.colour, marker="|", markersize=3)
+                (handles[f.case],) = axis.plot([near], [at], color=mine.colour, marker=mine.marker, linestyle="none")
+        axis.axvline(1, color=VERMILION, linewidth=0.9, linestyle=(0, (4, 2)))
+        names = [
+            "\n".join(wrap(grid.figure, some[0].statement.title, _ROOM, SMALL, most=2)) for some in by_key.values()
+        ]
+        axis.set_yticks(range(len(by_key)), names)
+        axis.set(xscale="log", ylim=(len(by_key) - 0.4, -0.6), xlabel="observed / bound")
+        caption = (
+            f"{group[0].upper()}{group[1:]}: the largest observed / bound over all rounds, from its median over seeds "
+            "(bar) to its maximum (end), with the 99 % quantile (symbol); right of the dashed line a seed breaks the "
+            f"statement. Ratios below {_FLOOR:g} are drawn there. {outcome.about}"
+        )
+        return finish(grid.figure, [handles[c] for c in cases], cases, caption)
+
+
+def page(outcome: Outcome) -> str:
+    """Return the whole page as text: nothing is fetched from anywhere."""
+    groups = []
+    for group in outcome.groups:
+        found = outcome.of(group)
+        cases = list(dict.fromkeys(f.case for f in found))
+        rows = [
+            {
+                "setting": cases.index(f.case),
+                "found": f,
+                "verdict": outcome.verdict(f),
+                "promised": promised(f),
+                "claim": _CLAIMS[f.statement.claim],
+                "slack": ", ".join(f"{x:.3g}" for x in f.slack),
+            }
+            for f in found
+        ]
+        notes = dict.fromkeys(f"{f.statement.title}: {f.statement.note}." for f in found if f.statement.note)
+        groups.append({"key": _id(group), "name": group, "cases": cases, "rows": rows, "notes": notes})
+    shown = None
+    if (failed := counterexamples(outcome)) is not None:
+        shown = {
+            "caption": failed.caption,
+            "columns": [(column.title.capitalize(), "", "name") for column in failed.columns],
+            "rows": [{"setting": 0, "entries": row} for row in failed.rows],
+        }
+    return render(
+        "audit.html",
+        _SCRIPTS,
+        headings={_id(group): group[0].upper() + group[1:] for group in outcome.groups},
+        outcome=outcome,
+        groups=groups,
+        figures={_id(g): _figure(outcome, g) for g in outcome.groups if any(f.slack for f in outcome.of(g))},
+        counterexamples=shown,
+    )
+
+
+def _figure(outcome: Outcome, group: str) -> dict[str, object]:
+    """Return the slack figure as a picture inside the page."""
+    drawing, buffer = slack_figure(outcome, group), io.BytesIO()
+    with style():
+        drawing.figure.savefig(buffer, format="png", dpi=160, metadata={"Software": None})
+    width, height = (math.ceil(96 * 1.4 * x) for x in drawing.figure.get_size_inches())
+    data = base64.b64encode(buffer.getvalue()).decode()
+    return {"data": data, "caption": drawing.caption, "width": width, "height": height}
+
+
+def _id(group: str) -> str:
+    return group.lower().replace(" ", "-")

@@ -20,18 +20,18 @@ from jaxvar.constants import RadiusConstants
 from jaxvar.environments.linear_bandit import LinearBandit, LinearInstance
 from jaxvar.parameters import float_dtype, pytree, static
 from jaxvar.records import Event, regret, variance
-from jaxvar.simulate import SimulationResult, simulate
+from jaxvar.simulate import simulate
 from jaxvar.theory import reference_ridge as layers
 from jaxvar.theory.running_max import (
     Check,
     RunningMax,
     as_rows,
     init_running_max,
-    last_rows,
+    judge_simulation,
     single_check,
     update_running_max,
 )
-from jaxvar.theory.statement import Array, Claim, Finding, Statement, finding
+from jaxvar.theory.statement import Array, Finding, load_statements
 
 GROUP = "SAVE"
 
@@ -51,7 +51,7 @@ class BanditAudit:
     """A recorder of the running maxima of all statements, ``[statements, 5]``."""
 
     radii: dict[str, RadiusConstants]  # that are judged, by name
-    num: int = static()  # of statements
+    keys: tuple[str, ...] = static()  # of statements
 
     name = "audit"
 
@@ -63,67 +63,53 @@ class BanditAudit:
         reference = layers.init_reference(algorithm.save.dim, algorithm.capacity, 1, dtype)
         zero = jnp.zeros(algorithm.capacity, dtype)
         valid = layers.starts_inside(algorithm.init().beta_hat, instance.theta_star, 1.0)
-        return Memory(reference, zero, jnp.ones(num_arms, bool), valid, init_running_max(self.num, dtype))
+        return Memory(reference, zero, jnp.ones(num_arms, bool), valid, init_running_max(len(self.keys), dtype))
 
     def update(self, memory: Memory, event: Event, algorithm: FixedSave, instance: LinearInstance) -> Memory:
         """Return the memory after one more round."""
-        return _update(self.radii, memory, event, algorithm.save, instance)
+        save, radii = algorithm.save, self.radii
+        arms, mean = jnp.asarray(instance.arms), jnp.asarray(instance.mean)
+        noise = event.reward - event.mean
+        x = lowering.take(arms, event.action)
+        given = (event.layer, x, event.weight, event.reward, noise, event.noise_var)
+        reference, width2 = layers.learn(memory.reference, *given)
+        seen = layers.look(reference, instance.theta_star, 1)
+        learns = lowering.is_layer(reference.count.shape[0], event.layer)
+        k = event.round.astype(noise.dtype)
+        noise_bound = jnp.asarray(save.noise_bound)
+        factor = jnp.log(4 * save.num_layers / save.delta)
+        logs = (factor + 2 * jnp.log(k), factor + 2 * jnp.log(k + 1))
+        shifted = {n: factor + 2 * jnp.log(k + c.log_shift) for n, c in radii.items()}
+        betas = {n: layers.radii_of(seen, reference, c, noise_bound, logs[0], shifted[n]) for n, c in radii.items()}
+        lead = (noise_bound**2 * logs[1])[None]
+        additive = (6 * lead + 16 * seen.q, 9.62 * lead + 128 * seen.q)
+
+        off = layers.off_width(width2, seen.q, learns)
+        beta = event.state.beta_hat
+        valid = memory.valid & layers.inside(seen.error, beta, learns)
+        before, has_before = layers.radius_before(beta)
+        follows = learns & has_before
+        now = event.regret[None] * jnp.ones_like(before)
+        one_round = 8 * jnp.sqrt(seen.q) * before
+        volume = 2 * x.shape[0] * jnp.log1p(k[None] / (x.shape[0] * seen.q))
+        by_layer = memory.regret + jnp.where(learns, event.regret[None], 0)
+        running = update_running_max(
+            memory.running,
+            self.keys,
+            {
+                **layers.confidence(seen, reference, learns, betas, noise_bound, logs, additive, 2),
+                **layers.design(seen, reference, learns, jnp.where(learns, event.weight[None], 0), off, k, 1),
+                **_best_arm(memory, event, seen, learns, arms, mean, valid),
+                "round-regret": Check(now, one_round, follows & memory.valid[None]),
+                "layer-regret": Check(by_layer, one_round / seen.q * volume, follows & valid[None]),
+            },
+            event.round,
+        )
+        return Memory(reference, by_layer, event.state.active, valid, running)
 
     def read(self, memory: Memory) -> jax.Array:
         """Return the rows of the running maximum, [statements, 5]."""
         return as_rows(memory.running)
-
-
-def statements(names: tuple[str, ...], delta: float, is_proved: bool) -> tuple[Statement, ...]:
-    """Return the statements in the order of the recorder; ``is_proved`` is said of the radius that is played with."""
-    given = "where the radii have held so far"
-    claim: Claim = "holds" if is_proved else "open"
-    return (
-        *layers.confidence_statements(names, delta, "eq:def:beta", "lemma:confidence"),
-        *layers.variance_statements(delta, ("6 R^2", "9.62 R^2"), ("lemma:var", "lemma:varest")),
-        *layers.design_statements("lemma:card"),
-        Statement("best-arm", "the best arm is never eliminated", "lemma:confset", min(1.0, 3 * delta), claim),
-        Statement("best-arm-given", "the best arm is kept, given the radii", "lemma:confset", 0.0, "holds", given),
-        Statement("round-regret", "regret of a round by 8 2^-l beta", "add:03", 0.0, "holds", given),
-        Statement("layer-regret", "regret of a layer", "lemma:regret-layer", 0.0, "holds", given),
-    )
-
-
-def _update(
-    radii: dict[str, RadiusConstants], memory: Memory, event: Event, save: Save, instance: LinearInstance
-) -> Memory:
-    arms, mean = jnp.asarray(instance.arms), jnp.asarray(instance.mean)
-    noise = event.reward - event.mean
-    x = lowering.take(arms, event.action)
-    given = (event.layer, x, event.weight, event.reward, noise, event.noise_var)
-    reference, width2 = layers.learn(memory.reference, *given)
-    seen = layers.look(reference, instance.theta_star, 1)
-    learns = lowering.is_layer(reference.count.shape[0], event.layer)
-    k = event.round.astype(noise.dtype)
-    noise_bound = jnp.asarray(save.noise_bound)
-    factor = jnp.log(4 * save.num_layers / save.delta)
-    logs = (factor + 2 * jnp.log(k), factor + 2 * jnp.log(k + 1))
-    shifted = {n: factor + 2 * jnp.log(k + c.log_shift) for n, c in radii.items()}
-    betas = [layers.radii_of(seen, reference, c, noise_bound, logs[0], shifted[n]) for n, c in radii.items()]
-    lead = (noise_bound**2 * logs[1])[None]
-    additive = (6 * lead + 16 * seen.q, 9.62 * lead + 128 * seen.q)
-
-    off = layers.off_width(width2, seen.q, learns)
-    beta = event.state.beta_hat
-    valid = memory.valid & layers.inside(seen.error, beta, learns)
-    by_layer = memory.regret + jnp.where(learns, event.regret[None], 0)
-    running = update_running_max(
-        memory.running,
-        (
-            *layers.confidence(seen, reference, learns, betas, noise_bound, logs[1], 2),
-            *layers.variance(seen, reference, learns, noise_bound, logs, additive, 1),
-            *layers.design(seen, reference, learns, jnp.where(learns, event.weight[None], 0), off, k, 1),
-            *_best_arm(memory, event, seen, learns, arms, mean, valid),
-            *_regret(memory, event, by_layer, seen, learns, beta, x.shape[0], k, valid),
-        ),
-        event.round,
-    )
-    return Memory(reference, by_layer, event.state.active, valid, running)
 
 
 def _best_arm(
@@ -134,7 +120,7 @@ def _best_arm(
     arms: jax.Array,
     mean: jax.Array,
     valid: jax.Array,
-) -> tuple[Check, Check]:
+) -> dict[str, Check]:
     """Check how far the best arm's estimate is behind when a layer is passed, by what line 12 allows.
 
     The first check is of the statement as it is, the second of the statement given the radii.
@@ -150,31 +136,10 @@ def _best_arm(
     behind = jnp.where(survives, behind, jnp.maximum(behind, 2 * allowed))
     passed = (event.layer > 0) & (event.state.number != event.layer)
     allowed = jnp.where(passed, allowed, 1)
-    return single_check(behind, allowed, passed), single_check(behind, allowed, passed & valid)
-
-
-def _regret(
-    memory: Memory,
-    event: Event,
-    by_layer: jax.Array,
-    seen: layers.Seen,
-    learns: jax.Array,
-    beta: jax.Array,
-    dim: int,
-    k: jax.Array,
-    valid: jax.Array,
-) -> tuple[Check, Check]:
-    """Check the regret of the round and of its layer, by the radius of the layer before; layer 1 has none before it."""
-    before = jnp.concatenate([jnp.ones_like(beta[:1]), beta[:-1]])
-    number = np.arange(1, beta.shape[0] + 1).reshape(-1, *(1,) * (beta.ndim - 1))
-    applies = learns & (number > 1)
-    one_round = 8 * jnp.sqrt(seen.q) * before
-    volume = 2 * dim * jnp.log1p(k[None] / (dim * seen.q))
-    one = jnp.ones_like(before)
-    return (
-        Check(event.regret[None] * one, one_round, applies & memory.valid[None]),
-        Check(by_layer, one_round / seen.q * volume, applies & valid[None]),
-    )
+    return {
+        "best-arm": single_check(behind, allowed, passed),
+        "best-arm-given": single_check(behind, allowed, passed & valid),
+    }
 
 
 def theorem_bound(dim: int, num_rounds: int, noise_bound: float, delta: float, total_variance: float | Array) -> Array:
@@ -221,33 +186,13 @@ def audit_save(
     ``radii`` are judged, and that of ``algorithm`` is played with; ``is_proved`` says whether it has a proof.
     """
     radii = layers.judged("bandit") if radii is None else dict(radii)
-    delta = float(algorithm.delta)
-    made = statements(tuple(radii), delta, is_proved)
-    recorder = BanditAudit(radii=radii, num=len(made))
-    record = (recorder, regret(), variance())
+    delta, bound = float(algorithm.delta), float(algorithm.noise_bound)
+    made = load_statements(GROUP, delta, radii=radii, is_proved=is_proved)
+    recorders = (BanditAudit(radii=radii, keys=tuple(s.key for s in made[:-1])), regret(), variance())
     result = simulate(
-        algorithm, environment, key=key, num_seeds=num_seeds, num_rounds=num_rounds, record_at=1, recorders=record
+        algorithm, environment, key=key, num_seeds=num_seeds, num_rounds=num_rounds, record_at=1, recorders=recorders
     )
     result.raise_if_failed()
-    rows = last_rows(result.records["audit"])
-    found = [finding(GROUP, case, s, rows[:, i]) for i, s in enumerate(made)]
-    return [*found, _theorem(algorithm, result, case, num_rounds)]
-
-
-def _theorem(algorithm: Save, result: SimulationResult, case: str, num_rounds: int) -> Finding:
-    regrets, variances = (result.records[name][:, -1].astype(np.float64) for name in ("regret", "variance"))
-    numbers = (float(algorithm.noise_bound), float(algorithm.delta))
-    bound = theorem_bound(algorithm.dim, num_rounds, *numbers, variances)
-    times = float(np.median(bound)) / (2 * num_rounds)
-    statement = Statement(
-        "theorem",
-        "the regret theorem, constants of its proof",
-        "thm:regret1",
-        min(1.0, 3 * float(algorithm.delta)),
-        "holds",
-        f"the bound is {times:.3g} times the largest possible regret" if times > 1 else "",
-    )
-    last = np.full_like(bound, num_rounds)
-    ratio = regrets / bound
-    rows = np.stack([ratio, np.where(ratio > 1, last, 0), np.zeros_like(last), regrets, bound], axis=1)
-    return finding(GROUP, case, statement, rows)
+    total = result.records["variance"][:, -1].astype(np.float64)
+    promised = theorem_bound(algorithm.dim, num_rounds, bound, delta, total)
+    return judge_simulation(result, GROUP, case, made, promised, largest=2 * num_rounds)

@@ -12,14 +12,13 @@ import numpy as np
 
 from jaxvar.analysis.captions import percent, seeds_text
 from jaxvar.figures.style import Drawing, Look, Width, finish, looks, panels, plain, save, style
-from jaxvar.files import write_whole
 from jaxvar.simulate import SimulationError
 from jaxvar.tables.render import Column, Table
-from jaxvar.theory.bank import SWITCHES, bank
 from jaxvar.theory.calibration import (
     LEAST_SEEDS,
+    SWITCHES,
     Calibration,
-    Swept,
+    bank,
     calibrate,
     passes,
     to_json,
@@ -56,8 +55,10 @@ def summary(calibration: Calibration) -> Table:
         for i, case in enumerate(calibration.cases):
             alone, least = calibration.multiplier(switch, i), calibration.is_least(switch, i)
             shown = None if alone is None else f"{'≤ ' if least else ''}{alone:.4g}"
-            run = None if chosen is None else _last_with(calibration, switch, i, chosen)
-            share = None if run is None or chosen is None else calibration.share(run, chosen)
+            share = None
+            if chosen is not None:
+                finest = [r for r in calibration.of(switch, i) if chosen in r.scales][-1]
+                share = calibration.share(finest, chosen)
             rows.append((case.instance, case.player, case.length, case.seeds, f"{switch:g}", shown, share))
     columns = (
         Column("instance"),
@@ -85,20 +86,9 @@ def points(calibration: Calibration) -> Table:
     for run in calibration.runs:
         case = calibration.cases[run.case]
         for scale, held in zip(run.scales, run.held, strict=True):
-            ok = passes(held, case.seeds, calibration.delta, calibration.level)
-            share = calibration.share(run, scale)
-            rows.append(
-                (
-                    case.instance,
-                    case.player,
-                    run.switch,
-                    scale,
-                    run.first_seed,
-                    case.seeds,
-                    share,
-                    "yes" if ok else "no",
-                )
-            )
+            ok = "yes" if passes(held, case.seeds, calibration.delta, calibration.level) else "no"
+            where = (case.instance, case.player, run.switch, scale, run.first_seed, case.seeds)
+            rows.append((*where, calibration.share(run, scale), ok))
     columns = (
         Column("instance"),
         Column("algorithm"),
@@ -144,7 +134,7 @@ def figure(calibration: Calibration, switch: float, *, width: Width = "neurips")
 
 def _curve(axis: Axes, calibration: Calibration, switch: float, case: int, look: Look) -> Line2D:
     """Draw one case: a point for each multiplier of each grid."""
-    runs = [run for run in calibration.runs if run.switch == switch and run.case == case]
+    runs = calibration.of(switch, case)
     shown = sorted((scale, i) for i, run in enumerate(runs) for scale in run.scales)
     x = np.array([scale for scale, _ in shown])
     shares = [calibration.share(runs[i], scale) for scale, i in shown]
@@ -155,12 +145,6 @@ def _curve(axis: Axes, calibration: Calibration, switch: float, case: int, look:
     (failed,) = axis.plot(x[~good], y[~good], color=look.colour, marker=look.marker, linestyle="none", markersize=2.6)
     failed.set_markerfacecolor("white")
     return axis.plot(x[good], y[good], color=look.colour, marker=look.marker, linestyle="none", markersize=2.6)[0]
-
-
-def _last_with(calibration: Calibration, switch: float, case: int, scale: float) -> Swept:
-    """Return the finest grid that has the multiplier."""
-    runs = [r for r in calibration.runs if r.switch == switch and r.case == case and scale in r.scales]
-    return runs[-1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,12 +191,9 @@ def calibrate_command(options: Calibrate) -> int:
             print(verdict(found, switch))
         for path in write_all(found, folder, _command(options, seeds)):
             print(path)
-    except ValueError as error:
+    except (ValueError, SimulationError) as error:
         print(f"jaxvar: {error}", file=sys.stderr)
-        return USAGE
-    except SimulationError as error:
-        print(f"jaxvar: {error}", file=sys.stderr)
-        return FAILED
+        return USAGE if isinstance(error, ValueError) else FAILED
     except OSError as error:
         print(f"jaxvar: {error.strerror or error}: {error.filename or ''}", file=sys.stderr)
         return FAILED
@@ -224,11 +205,7 @@ def calibrate_command(options: Calibrate) -> int:
 
 def write_all(found: Calibration, folder: Path, command: str) -> list[Path]:
     """Write tables, a figure per switch, and the preset if a multiplier passed; return the paths."""
-    overview, counts = summary(found).text().encode(), points(found).csv().encode()
-    paths = [
-        write_whole(folder / "summary.txt", lambda buffer: buffer.write(overview)),
-        write_whole(folder / "points.csv", lambda buffer: buffer.write(counts)),
-    ]
+    paths = [summary(found).save(folder / "summary.txt"), points(found).save(folder / "points.csv")]
     for switch in found.switches:
         paths += save(figure(found, switch), folder / f"switch_{switch:g}")
     if found.multiplier(found.switches[0]) is not None:

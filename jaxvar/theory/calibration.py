@@ -1,38 +1,104 @@
 """Calibration: the smallest multiplier of the radius that keeps the confidence event as often as promised.
 
-It is found over a stated bank of instances. Two grids of multipliers are played: octaves first, then the octave in
-which the verdict turns, with other seeds. A calibration is stored as a file: a named preset with everything needed to
-repeat it.
+It is found over the bank of instances in ``bank.toml``. Two grids of multipliers are played: octaves first, then the
+octave in which the verdict turns, with other seeds. A calibration is stored as a file: a named preset with everything
+needed to repeat it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
 from jaxvar import parameters, records
 from jaxvar.analysis.intervals import Interval, proportion_interval
-from jaxvar.constants import number_names
+from jaxvar.constants import SETTINGS, number_names
+from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.files import write_whole
 from jaxvar.game import is_episodic
 from jaxvar.parameters import float_dtype
 from jaxvar.simulate import simulate, sweep
+from jaxvar.study.factories import Built, build, public_factories
 from jaxvar.study.store import now, this_run
-from jaxvar.theory.bank import SWITCHES, Case, Options, bank
+from jaxvar.study.values import jsonable
 
 __all__ = ["Calibration", "Case", "Played", "Swept", "bank", "calibrate"]
 
 FORMAT = 1  # of the file of a preset
 OCTAVES = tuple(2.0**-i for i in range(1, 8))
+SWITCHES = (0.0, 12.6)  # none, and the smallest that is proved; the printed 64 is past every layer reached as well
 VARIED = ("beta_scale", "switch")
-
 LEAST_SEEDS = 200  # of a claim
+
+Options = Mapping[str, object]  # as a study writes them
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Case:
+    """One algorithm on one instance."""
+
+    player: str
+    instance: str
+    algorithm: Any  # has the constants of a radius
+    environment: Environment | EpisodicEnvironment
+    length: int  # rounds or episodes
+    share: float  # of the seeds: less than 1 where a run takes long
+    config: Options  # {"algorithm": {"name": ..., every argument but the constants}, "environment": ...}
+
+
+def bank(
+    setting: str, *, delta: float = 0.01, length: int | None = None, shape: Options | None = None
+) -> tuple[Case, ...]:
+    """Return every case of a setting.
+
+    Args:
+      setting: ``bandit`` or ``episodes``.
+      delta: the failure probability the algorithms are given.
+      length: rounds or episodes; those of each instance if not given.
+      shape: the constants, as a study writes them; those of ``practical`` if not given.
+    """
+    found = bank_file()[parameters.check_choice("setting", setting, SETTINGS)]
+    if length is not None:
+        parameters.check_count("rounds", length)
+    cases = []
+    for instance in found["instances"]:
+        rounds = length or instance["length"]
+        given = {"num_rounds" if setting == "bandit" else "num_episodes": rounds}
+        environment = _build(instance["environment"], given)
+        for player, options in found["players"].items():
+            known = public_factories()[options["name"]].parameters
+            told = {name: getattr(environment.target, name) for name in ("dim", "horizon") if name in known}
+            if setting == "bandit":
+                told["noise_bound"] = instance["noise_bound"]
+            else:
+                told["norm_bound"] = float(environment.target.norm_bound)
+            constants = shape or bank_file()["shape"]
+            algorithm = _build({**options, **told, "delta": delta, "constants": constants}, given)
+            listed = {name: value for name, value in algorithm.config.items() if name != "constants"}
+            config = jsonable({"algorithm": listed, "environment": environment.config})
+            built = (algorithm.target, environment.target)
+            cases.append(Case(player, instance["label"], *built, rounds, instance.get("share", 1.0), config))
+    return tuple(cases)
+
+
+@functools.cache
+def bank_file() -> dict[str, Any]:
+    """Return the tables of ``bank.toml``: the constants, and the players and instances of each setting."""
+    return tomllib.loads(Path(__file__).with_name("bank.toml").read_text("utf-8"))
+
+
+def _build(options: Options, known: Options) -> Built:
+    arguments = {name: value for name, value in options.items() if name != "name"}
+    return build(public_factories()[str(options["name"])], arguments, known)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +155,10 @@ class Calibration:
         """True if there were seeds enough to conclude anything."""
         return min(case.seeds for case in self.cases) >= LEAST_SEEDS
 
+    def of(self, switch: float, case: int | None = None) -> list[Swept]:
+        """Return the runs with a switch, of all cases or of one."""
+        return [run for run in self.runs if run.switch == switch and case in (None, run.case)]
+
     def multiplier(self, switch: float, case: int | None = None) -> float | None:
         """Return the answer for a switch, over all cases or in one; None if not even the largest multiplier passed."""
         return smallest(self.verdicts(switch, case))
@@ -100,11 +170,10 @@ class Calibration:
     def verdicts(self, switch: float, case: int | None = None) -> dict[float, bool]:
         """Return whether each multiplier passed, wherever it was played."""
         found: dict[float, bool] = {}
-        for run in self.runs:
-            if run.switch == switch and case in (None, run.case):
-                for scale, held in zip(run.scales, run.held, strict=True):
-                    passed = passes(held, self.cases[run.case].seeds, self.delta, self.level)
-                    found[scale] = found.get(scale, True) and passed
+        for run in self.of(switch, case):
+            for scale, held in zip(run.scales, run.held, strict=True):
+                passed = passes(held, self.cases[run.case].seeds, self.delta, self.level)
+                found[scale] = found.get(scale, True) and passed
         return found
 
     def share(self, run: Swept, scale: float) -> Interval:

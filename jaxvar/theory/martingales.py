@@ -20,21 +20,13 @@ import numpy as np
 
 from jaxvar import lowering, parameters, random
 from jaxvar.parameters import float_dtype
-from jaxvar.theory.running_max import (
-    Check,
-    RunningMax,
-    as_rows,
-    init_running_max,
-    single_check,
-    update_running_max,
-)
-from jaxvar.theory.statement import Finding, Statement, finding
+from jaxvar.theory.running_max import Check, follow_rounds, judge_seeds, single_check
+from jaxvar.theory.statement import Finding, Statement, load_statements
 
 GROUP = "martingales"
 Pair = tuple[float | jax.Array, float | jax.Array]  # the constants of Theorem 2.1
 R = 1.0  # no noise is larger
 TIGHT = (math.sqrt(2) + math.sqrt(3), 1.721)
-_BLOCK = 512  # seeds side by side, so that their states stay in the cache
 
 
 class Past(NamedTuple):
@@ -116,47 +108,17 @@ STREAMS = (
 
 
 def statements(stream: Stream, delta: float) -> tuple[Statement, ...]:
-    """Return the statements about a stream, in the order of :func:`inequalities`."""
-    tight = "3.147 and 1.721 for 16 and 6, the smallest pair the proof allows"
-    return (
-        Statement("printed", "Theorem 2.1, constants 16 and 6", "thm:bernstein1", delta, "holds"),
-        Statement(
-            "tight",
-            "Theorem 2.1, constants 3.147 and 1.721",
-            "thm:bernstein1",
-            delta,
-            "open" if stream.is_random else "holds",
-            tight + ("; not proved where v depends on the past" if stream.is_random else ""),
-        ),
-        Statement(
-            "peeled",
-            "Theorem 2.1, constants 3.147 and 1.721, peeled",
-            "thm:bernstein1",
-            delta,
-            "holds",
-            tight + "; 2 v and R^2 log log k more, for a v that depends on the past",
-        ),
-        Statement(
-            "bernstein",
-            "Bernstein's inequality for vectors, one variance for all rounds",
-            "Theorem 4.1 of Zhou, Gu, Szepesvari 2021",
-            delta,
-            "holds",
-        ),
-        Statement(
-            "freedman",
-            "Freedman's inequality for the sum of the noise, last round",
-            "lemma:freedman",
-            delta,
-            "holds",
-            "v is the largest variance times the number of rounds, which is fixed",
-        ),
-    )
+    """Return the statements about a stream; the tight pair is not proved where v depends on the past."""
+    found = {s.key: s for s in load_statements(GROUP, delta)}
+    if stream.is_random:
+        note = f"{found['tight'].note}; not proved where v depends on the past"
+        found["tight"] = dataclasses.replace(found["tight"], claim="open", note=note)
+    return tuple(found.values())
 
 
 def inequalities(
     stream: Stream, past: Past, round: jax.Array, num_rounds: int, delta: float, constants: Pair
-) -> tuple[Check, ...]:
+) -> dict[str, Check]:
     """Check every statement after ``round []``; ``constants`` are the printed pair."""
     k = round.astype(past.norm.dtype)
     log = jnp.log(4 * k**2 / delta)
@@ -170,13 +132,13 @@ def inequalities(
     uniform = 8 * jnp.sqrt(stream.largest_variance * volume * log) + 4 * R * log
     all_variance = num_rounds * stream.largest_variance
     last = math.sqrt(2 * all_variance * math.log(1 / delta)) + 2 / 3 * R * math.log(1 / delta)
-    return (
-        single_check(past.norm, radius(constants, past.variance, log)),
-        single_check(past.norm, radius(TIGHT, past.variance, log)),
-        single_check(past.norm, radius(TIGHT, jnp.maximum(2 * past.variance, R**2), peeled_log)),
-        single_check(past.norm, uniform),
-        single_check(jnp.maximum(past.scalar, 0), jnp.full_like(past.scalar, last), round == num_rounds),
-    )
+    return {
+        "printed": single_check(past.norm, radius(constants, past.variance, log)),
+        "tight": single_check(past.norm, radius(TIGHT, past.variance, log)),
+        "peeled": single_check(past.norm, radius(TIGHT, jnp.maximum(2 * past.variance, R**2), peeled_log)),
+        "bernstein": single_check(past.norm, uniform),
+        "freedman": single_check(jnp.maximum(past.scalar, 0), jnp.full_like(past.scalar, last), round == num_rounds),
+    }
 
 
 def audit_stream(
@@ -192,15 +154,9 @@ def audit_stream(
     """Judge the inequalities on ``num_seeds`` streams of ``num_rounds``; ``constants`` stand for the printed pair."""
     num_seeds = parameters.check_count("num_seeds", num_seeds)
     num_rounds = parameters.check_count("num_rounds", num_rounds)
-    words = random.key_words(parameters.check_key("key", key))
     pair = np.asarray(constants, float_dtype())
-    parts = []
-    for start in range(0, num_seeds, _BLOCK):
-        seeds = start + np.arange(min(_BLOCK, num_seeds), dtype=np.uint32)
-        played = _play(words, seeds, pair, stream=stream, num_rounds=num_rounds, delta=float(delta), dim=dim)
-        parts.append(np.asarray(played))
-    rows = np.concatenate(parts)[:num_seeds].astype(np.float64)
-    return [finding(GROUP, stream.name, s, rows[:, i]) for i, s in enumerate(statements(stream, delta))]
+    play = functools.partial(_play, constants=pair, stream=stream, num_rounds=num_rounds, delta=float(delta), dim=dim)
+    return judge_seeds(play, key, num_seeds, GROUP, stream.name, statements(stream, delta))
 
 
 @functools.partial(jax.jit, static_argnames=("stream", "num_rounds", "delta", "dim"))
@@ -210,26 +166,17 @@ def _play(
     """Return the rows of the running maximum, ``[seeds, statements, 5]``."""
     dtype = float_dtype()
     zero = jnp.zeros((), dtype)
+    past = Past(jnp.eye(dim, dtype=dtype) / stream.lam, jnp.zeros(dim, dtype), zero, zero, zero, zero)
 
-    def play(seed: jax.Array) -> jax.Array:
-        own = random.threefry(words[0], words[1], jnp.zeros_like(seed), seed)
-        past = Past(jnp.eye(dim, dtype=dtype) / stream.lam, jnp.zeros(dim, dtype), zero, zero, zero, zero)
+    def step(past: Past, key: tuple[jax.Array, jax.Array], round: jax.Array) -> tuple[Past, dict[str, Check]]:
+        word = random.bits(jnp.stack(key), (dim + 1,))
+        drawn = random.normal(word[:dim], dtype)
+        anywhere = drawn / jnp.sqrt(jnp.sum(drawn * drawn, axis=0))
+        past = _advance(stream, past, stream.draw(past, anywhere, round), random.uniform(word[dim], dtype))
+        return past, inequalities(stream, past, round, num_rounds, delta, (constants[0], constants[1]))
 
-        def step(carry: tuple[Past, RunningMax], round: jax.Array) -> tuple[tuple[Past, RunningMax], None]:
-            past, running = carry
-            number = round.astype(jnp.uint32)
-            word = random.bits(jnp.stack(random.threefry(*own, jnp.zeros_like(number), number)), (dim + 1,))
-            drawn = random.normal(word[:dim], dtype)
-            anywhere = drawn / jnp.sqrt(jnp.sum(drawn * drawn, axis=0))
-            past = _advance(stream, past, stream.draw(past, anywhere, round), random.uniform(word[dim], dtype))
-            checked = inequalities(stream, past, round, num_rounds, delta, (constants[0], constants[1]))
-            return (past, update_running_max(running, checked, round)), None
-
-        start = (past, init_running_max(len(statements(stream, delta)), dtype))
-        (_, running), _ = jax.lax.scan(step, start, jnp.arange(1, num_rounds + 1, dtype=jnp.int32))
-        return as_rows(running)
-
-    return jnp.moveaxis(lowering.over_seeds(play, seeds.shape, (seeds,), (True,))[0], -1, 0)
+    keys = [s.key for s in statements(stream, delta)]
+    return follow_rounds(words, seeds, past, step, keys, num_rounds)
 
 
 def _advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> Past:

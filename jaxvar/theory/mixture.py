@@ -17,7 +17,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import DTypeLike
 
 from jaxvar import lowering, planning
 from jaxvar.algorithms.interface import Model
@@ -28,7 +27,7 @@ from jaxvar.episodes import Visit
 from jaxvar.parameters import float_dtype, pytree, static
 from jaxvar.records import EpisodeEvent, regret, value_variance, variance
 from jaxvar.ridge import scales
-from jaxvar.simulate import SimulationResult, simulate
+from jaxvar.simulate import simulate
 from jaxvar.theory import recursion
 from jaxvar.theory import reference_ridge as layers
 from jaxvar.theory.recursion import Sums
@@ -37,11 +36,11 @@ from jaxvar.theory.running_max import (
     RunningMax,
     as_rows,
     init_running_max,
-    last_rows,
+    judge_simulation,
     single_check,
     update_running_max,
 )
-from jaxvar.theory.statement import Array, Claim, Finding, Statement, finding
+from jaxvar.theory.statement import Array, Finding, load_statements
 
 GROUP = "UCRL-AVE"
 
@@ -72,7 +71,7 @@ class EpisodeAudit:
     """A recorder of the running maxima of all statements, ``[statements, 5]``."""
 
     radii: dict[str, RadiusConstants]  # that are judged, by name
-    num: int = static()  # of statements
+    keys: tuple[str, ...] = static()  # of statements
     orders: int = static()  # M
 
     name = "audit"
@@ -84,99 +83,63 @@ class EpisodeAudit:
         dtype, horizon = float_dtype(), algorithm.horizon
         model = Model(phi=instance.phi, reward=instance.reward, horizon=horizon)
         beta = algorithm.confidence(algorithm.init(model)).beta_hat
+        table, zero = jnp.zeros((3, self.orders + 2), dtype), jnp.zeros((), dtype)
         return Memory(
             optimal=planning.optimal_values(instance.transition, instance.reward, horizon).value,
             reference=layers.init_reference(algorithm.dim, algorithm.capacity, algorithm.lam, dtype),
             beta=beta,
             valid=layers.starts_inside(beta, instance.theta_star, algorithm.lam),
-            sums=init_sums(self.orders + 2, dtype),
-            running=init_running_max(self.num, dtype),
+            sums=Sums(table, table, *(zero,) * 8),
+            running=init_running_max(len(self.keys), dtype),
         )
 
     def update(self, memory: Memory, event: EpisodeEvent, algorithm: UcrlAve, instance: MdpInstance) -> Memory:
         """Return the memory after one more episode."""
         played = planning.policy_values(instance.transition, instance.reward, event.plan.policy)
         beta = algorithm.confidence(event.state).beta_hat
-        return _update(self.radii, memory, event._replace(state=None), algorithm, instance, played, beta)
+        sums, reference, worst = follow_episode(memory.sums, memory.reference, event, instance, memory.optimal, played)
+        lam, delta = jnp.asarray(algorithm.lam), jnp.asarray(algorithm.delta)
+        horizon, num_layers = algorithm.horizon, algorithm.num_layers
+        seen = layers.look(reference, instance.theta_star, lam[None])
+        k = event.round.astype(seen.error.dtype)
+        log = jnp.log(4 * horizon**2 * num_layers / delta) + 2 * jnp.log(k + 1)  # of the coming episode
+        one = jnp.ones_like(log)
+        stored = np.arange(1.0, beta.shape[0] + 1).reshape(-1, *(1,) * (beta.ndim - 1)) <= num_layers[None]
+        everywhere = jnp.broadcast_to(stored, beta.shape)
+        betas = {n: layers.radii_of(seen, reference, c, one, log, log) for n, c in self.radii.items()}
+        root, lead = jnp.sqrt(seen.q), log[None]
+        additive = (8 * lead + 32 * seen.q, 28 / 3 * lead + 16 * (6 * root * lead + root) ** 2)
+        valid = memory.valid & layers.inside(seen.error, beta, everywhere)
+        running = update_running_max(
+            memory.running,
+            self.keys,
+            {
+                **layers.confidence(seen, reference, everywhere, betas, one, (log, log), additive, 1),
+                **layers.design(seen, reference, worst.learned, worst.weight, worst.off, k * horizon, lam[None]),
+                **_plan(memory, event, worst, seen),
+                **recursion.inequalities(sums, memory.valid, k, algorithm.dim, horizon, lam, num_layers, delta),
+            },
+            event.round,
+        )
+        return Memory(memory.optimal, reference, beta, valid, sums, running)
 
     def read(self, memory: Memory) -> jax.Array:
         """Return the rows of the running maximum, [statements, 5]."""
         return as_rows(memory.running)
 
 
-def statements(names: tuple[str, ...], delta: float, is_proved: bool, orders: int) -> tuple[Statement, ...]:
-    """Return the statements in the order of the recorder; ``is_proved`` is said of the radius that is played with."""
-    given = "while the radii have held"
-    claim: Claim = "holds" if is_proved else "open"
-    return (
-        *layers.confidence_statements(names, delta, "eq:def:beta:mdp", "lemma:event:sub"),
-        *layers.variance_statements(delta, ("8", "28/3"), ("lemma:var'", "lemma:varest:mdp")),
-        *layers.design_statements("lemma:card"),
-        Statement(
-            "optimism", "no planned value is below the optimum", "lemma:upper:finite", min(1.0, 3 * delta), claim
-        ),
-        Statement("optimism-given", "optimism, given the radii", "lemma:upper:finite", 0.0, "holds", given),
-        Statement("descent", "[P V](s, a) <= V(s) along the path", "lemma:upper:bellman", 0.0, "holds", given),
-        Statement("bellman-error", "Bellman error by 8 2^-l beta, where I_h = 1", "eq:ellnorm1", 0.0, "holds", given),
-        *recursion.statements(delta, orders),
-    )
-
-
-def _update(
-    radii: dict[str, RadiusConstants],
-    memory: Memory,
-    event: EpisodeEvent,
-    algorithm: UcrlAve,
-    instance: MdpInstance,
-    played: jax.Array,
-    beta: jax.Array,
-) -> Memory:
-    sums, reference, worst = follow_episode(memory.sums, memory.reference, event, instance, memory.optimal, played)
-    lam, delta = jnp.asarray(algorithm.lam), jnp.asarray(algorithm.delta)
-    horizon, num_layers = algorithm.horizon, algorithm.num_layers
-    seen = layers.look(reference, instance.theta_star, lam[None])
-    k = event.round.astype(seen.error.dtype)
-    log = jnp.log(4 * horizon**2 * num_layers / delta) + 2 * jnp.log(k + 1)  # of the coming episode
-    one = jnp.ones_like(log)
-    stored = np.arange(1.0, beta.shape[0] + 1).reshape(-1, *(1,) * (beta.ndim - 1)) <= num_layers[None]
-    everywhere = jnp.broadcast_to(stored, beta.shape)
-    betas = [layers.radii_of(seen, reference, c, one, log, log) for c in radii.values()]
-    root, lead = jnp.sqrt(seen.q), log[None]
-    additive = (8 * lead + 32 * seen.q, 28 / 3 * lead + 16 * (6 * root * lead + root) ** 2)
-    valid = memory.valid & layers.inside(seen.error, beta, everywhere)
-    running = update_running_max(
-        memory.running,
-        (
-            *layers.confidence(seen, reference, everywhere, betas, one, log, 1),
-            *layers.variance(seen, reference, everywhere, one, (log, log), additive, 1),
-            *layers.design(seen, reference, worst.learned, worst.weight, worst.off, k * horizon, lam[None]),
-            *_plan(memory, event, worst, seen),
-            *recursion.inequalities(sums, memory.valid, k, algorithm.dim, horizon, lam, num_layers, delta),
-        ),
-        event.round,
-    )
-    return Memory(memory.optimal, reference, beta, valid, sums, running)
-
-
-def _plan(memory: Memory, event: EpisodeEvent, worst: Worst, seen: layers.Seen) -> tuple[Check, ...]:
+def _plan(memory: Memory, event: EpisodeEvent, worst: Worst, seen: layers.Seen) -> dict[str, Check]:
     """Check the episode's plan, which was made with the radii from before it."""
     short = jnp.max(memory.optimal / (event.plan.value + 1e-9), axis=(0, 1))  # 0 / 0 after the last stage
     one = jnp.ones_like(short)
-    before = jnp.concatenate([jnp.ones_like(memory.beta[:1]), memory.beta[:-1]])
-    number = np.arange(1, before.shape[0] + 1).reshape(-1, *(1,) * (before.ndim - 1))
+    before, has_before = layers.radius_before(memory.beta)
     bound = jnp.minimum(2, 8 * jnp.sqrt(seen.q) * before)
-    return (
-        single_check(short, one),
-        single_check(short, one, memory.valid),
-        single_check(worst.descent, one, memory.valid),
-        Check(worst.excess, bound, worst.learned & (number > 1) & memory.valid[None]),
-    )
-
-
-def init_sums(orders: int, dtype: DTypeLike) -> Sums:
-    """Return the sums before the first episode."""
-    table, zero = jnp.zeros((3, orders), dtype), jnp.zeros((), dtype)
-    return Sums(table, table, *(zero,) * 8)
+    return {
+        "optimism": single_check(short, one),
+        "optimism-given": single_check(short, one, memory.valid),
+        "descent": single_check(worst.descent, one, memory.valid),
+        "bellman-error": Check(worst.excess, bound, worst.learned & has_before & memory.valid[None]),
+    }
 
 
 Stage = tuple[Visit, jax.Array, jax.Array, jax.Array, jax.Array]  # and layer, weight, values here and after it
@@ -210,9 +173,12 @@ def follow_episode(
         pair = visit.state * num_actions + visit.action
         row, reward = lowering.take(rows, pair), lowering.take(rewards, pair)
         feature = jnp.sum(lowering.take(phi, pair) * following[0][:, None], axis=0)
-        powers = _powers(following[:3], orders)
+        each = [following[:3]]  # f^(2^m) for m = 0, 1, ...
+        while len(each) < orders:
+            each.append(each[-1] * each[-1])
+        powers = jnp.stack(each, axis=1)
         mean = jnp.sum(row[None, None] * powers, axis=2)
-        after = _at(powers, visit.next_state)
+        after = lowering.take(jnp.moveaxis(powers, 2, 0), visit.next_state)
         centred = powers - mean[:, :, None]
         spread = jnp.sum(row[None, None] * centred * centred, axis=2)
         other_mean = jnp.sum(row[None] * following[3:], axis=1)
@@ -261,19 +227,6 @@ def follow_episode(
     return new, reference, worst
 
 
-def _powers(functions: jax.Array, orders: int) -> jax.Array:
-    """Return ``f^(2^m)`` of ``functions [3, S]``, ``[3, orders, S]``."""
-    powers = [functions]
-    for _ in range(orders - 1):
-        powers.append(powers[-1] * powers[-1])
-    return jnp.stack(powers, axis=1)
-
-
-def _at(powers: jax.Array, state: jax.Array) -> jax.Array:
-    """Return ``powers [3, orders, S]`` in a state ``[]``, ``[3, orders]``."""
-    return lowering.take(jnp.moveaxis(powers, 2, 0), state)
-
-
 def theorem_bound(
     dim: int, num_episodes: int, horizon: int, lam: float, delta: float, total: Array, optimal: Array
 ) -> Array:
@@ -318,34 +271,15 @@ def audit_ucrl_ave(
     ``radii`` are judged, and that of ``algorithm`` is played with; ``is_proved`` says whether it has a proof.
     """
     radii = layers.judged("episodes") if radii is None else dict(radii)
-    delta, horizon = float(algorithm.delta), algorithm.horizon
+    delta, lam, dim, horizon = float(algorithm.delta), float(algorithm.lam), algorithm.dim, algorithm.horizon
     orders = recursion.orders(num_episodes, horizon)
-    made = statements(tuple(radii), delta, is_proved, orders)
-    recorder = EpisodeAudit(radii=radii, num=len(made), orders=orders)
+    made = load_statements(GROUP, delta, radii=radii, is_proved=is_proved, orders=orders)
+    recorder = EpisodeAudit(radii=radii, keys=tuple(s.key for s in made[:-1]), orders=orders)
     record = (recorder, regret(), variance(), value_variance())
     result = simulate(
         algorithm, environment, key=key, num_seeds=num_seeds, num_episodes=num_episodes, record_at=1, recorders=record
     )
     result.raise_if_failed()
-    rows = last_rows(result.records["audit"])
-    found = [finding(GROUP, case, s, rows[:, i]) for i, s in enumerate(made)]
-    return [*found, _theorem(algorithm, result, case, num_episodes, orders)]
-
-
-def _theorem(algorithm: UcrlAve, result: SimulationResult, case: str, num_episodes: int, orders: int) -> Finding:
-    names = ("regret", "value_variance", "variance")
-    regrets, total, optimal = (result.records[name][:, -1].astype(np.float64) for name in names)
-    delta = float(algorithm.delta)
-    bound = theorem_bound(algorithm.dim, num_episodes, algorithm.horizon, float(algorithm.lam), delta, total, optimal)
-    times = float(np.median(bound)) / num_episodes
-    statement = Statement(
-        "theorem",
-        "the regret theorem, constants of its proof",
-        "thm:regret2",
-        min(1.0, (4 * orders + 9) * delta),
-        "holds" if times > 1 else "open",
-        f"the bound is {times:.3g} times the largest possible regret" if times > 1 else "",
-    )
-    last, ratio = np.full_like(bound, num_episodes), regrets / bound
-    rows = np.stack([ratio, np.where(ratio > 1, last, 0), np.zeros_like(last), regrets, bound], axis=1)
-    return finding(GROUP, case, statement, rows)
+    total, optimal = (result.records[name][:, -1].astype(np.float64) for name in ("value_variance", "variance"))
+    promised = theorem_bound(dim, num_episodes, horizon, lam, delta, total, optimal)
+    return judge_simulation(result, GROUP, case, made, promised, largest=num_episodes)

@@ -9,33 +9,25 @@ dimension fills a deep layer by itself: there the weights are known beforehand, 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import lowering, parameters, random
+from jaxvar import parameters, random
 from jaxvar.constants import RadiusConstants
 from jaxvar.parameters import float_dtype
 from jaxvar.ridge import radius
 from jaxvar.theory.reference_ridge import judged
-from jaxvar.theory.running_max import (
-    Check,
-    RunningMax,
-    as_rows,
-    init_running_max,
-    single_check,
-    update_running_max,
-)
-from jaxvar.theory.statement import Finding, Statement, finding
+from jaxvar.theory.running_max import Check, follow_rounds, judge_seeds, single_check
+from jaxvar.theory.statement import Finding, load_statements
 
 GROUP = "one layer"
 R = 1.0
 UP, DOWN = 1.0, 0.1  # the noise's values; its variance is their product
 THETA = 0.5
-_BLOCK = 512
 
 
 class Layer(NamedTuple):
@@ -48,40 +40,9 @@ class Layer(NamedTuple):
     squares: jax.Array  # []   sum w^2 (y - theta*)^2 + q theta*^2 - the least loss: |theta_hat - theta*|_Sigma^2
 
 
-def statements(radii: Iterable[str], delta: float) -> tuple[Statement, ...]:
-    """Return the statements about the layer, in the order of :func:`inequalities`."""
-    below = "asked for layers with 2^l >= 64 sqrt(log) only, which no feasible run reaches; judged in this one"
-    twice, thrice = min(1.0, 2 * delta), min(1.0, 3 * delta)
-    return (
-        Statement("known", "confidence, true variances, 16 and 6", "lemma:confidence", delta, "holds"),
-        *(Statement(f"radius-{name}", f"confidence, {name} radius", "eq:def:beta", thrice, "holds") for name in radii),
-        Statement("variance-first", "true variance by that of the noise", "lemma:var", twice, "holds"),
-        Statement("variance-second", "variance of the noise by the true one", "lemma:var", twice, "holds"),
-        Statement("estimate-printed", "true variance by 8 Emp + 6 R^2 log", "lemma:varest", thrice, "open", below),
-        Statement("estimate-corrected", "true variance by 8 Emp + 9.62 R^2 log", "lemma:varest", thrice, "open", below),
-        Statement(
-            "estimate-tight",
-            "true variance by 8 Emp + 28/3 R^2 log + 16 (..)^2",
-            "lemma:varest",
-            thrice,
-            "holds",
-            "the tight pair's form, for layers with 2^l >= 12.6 sqrt(log)",
-        ),
-        Statement("estimate-second", "Emp by the true variance", "lemma:varest", twice, "holds"),
-        Statement(
-            "absolute-inside",
-            "sum of |noise^2 - variance| by half the variance",
-            "eq:event:var'",
-            twice,
-            "fails",
-            "the absolute value belongs around the sum: inside it, every term counts against the bound",
-        ),
-    )
-
-
 def inequalities(
     layer: Layer, number: int, round: jax.Array, delta: float, radii: Mapping[str, RadiusConstants]
-) -> tuple[Check, ...]:
+) -> dict[str, Check]:
     """Check every statement after ``round []`` updates of layer ``number``."""
     q, k = 4.0**-number, round.astype(layer.noise.dtype)
     log0, log1 = jnp.log(4 * k**2 / delta), jnp.log(4 * (k + 1) ** 2 / delta)
@@ -100,17 +61,17 @@ def inequalities(
         return radius(jnp.full_like(emp, q), emp, weight, k, constants, R, log0, shifted)
 
     known = root * (16 * jnp.sqrt(variance * log1) + 6 * R * log1 + 2)
-    return (
-        single_check(error, known),
-        *(single_check(error, beta(constants)) for constants in radii.values()),
-        single_check(variance, 2 * layer.noise + 14 / 3 * R**2 * log0),
-        single_check(layer.noise, 1.5 * variance + 7 / 3 * R**2 * log0),
-        single_check(variance, 8 * emp + 6 * R**2 * log1 + 16 * q),
-        single_check(variance, 8 * emp + 9.62 * R**2 * log1 + 128 * q),
-        single_check(variance, 8 * emp + 28 / 3 * R**2 * log0 + 16 * cross, deep),
-        single_check(emp, 1.5 * variance + 7 / 3 * R**2 * log0 + q),
-        single_check(layer.spread, 0.5 * variance + 7 / 3 * R**2 * log0),
-    )
+    return {
+        "known": single_check(error, known),
+        **{f"radius-{name}": single_check(error, beta(constants)) for name, constants in radii.items()},
+        "variance-first": single_check(variance, 2 * layer.noise + 14 / 3 * R**2 * log0),
+        "variance-second": single_check(layer.noise, 1.5 * variance + 7 / 3 * R**2 * log0),
+        "estimate-printed": single_check(variance, 8 * emp + 6 * R**2 * log1 + 16 * q),
+        "estimate-corrected": single_check(variance, 8 * emp + 9.62 * R**2 * log1 + 128 * q),
+        "estimate-tight": single_check(variance, 8 * emp + 28 / 3 * R**2 * log0 + 16 * cross, deep),
+        "estimate-second": single_check(emp, 1.5 * variance + 7 / 3 * R**2 * log0 + q),
+        "absolute-inside": single_check(layer.spread, 0.5 * variance + 7 / 3 * R**2 * log0),
+    }
 
 
 def audit_layer(
@@ -129,25 +90,18 @@ def audit_layer(
     q = 4.0**-number
     most = int(np.log(1 / q**2) / np.log1p(q))  # then every weight is below one, as in the algorithm
     num_rounds = min(num_rounds, most)
-    words = random.key_words(parameters.check_key("key", key))
-    names = tuple(radii)
-    parts = []
-    for start in range(0, num_seeds, _BLOCK):
-        seeds = start + np.arange(min(_BLOCK, num_seeds), dtype=np.uint32)
-        given = tuple(radii.values())
-        parts.append(
-            np.asarray(_play(words, seeds, given, names=names, number=number, num_rounds=num_rounds, delta=delta))
-        )
-    rows = np.concatenate(parts)[:num_seeds].astype(np.float64)
+    constants, names = tuple(radii.values()), tuple(radii)
+    size = {"number": number, "num_rounds": num_rounds, "delta": delta}
+    play = functools.partial(_play, constants=constants, names=names, **size)
     case = f"layer {number}, {num_rounds} updates"
-    return [finding(GROUP, case, s, rows[:, i]) for i, s in enumerate(statements(radii, delta))]
+    return judge_seeds(play, key, num_seeds, GROUP, case, load_statements(GROUP, delta, radii=radii))
 
 
 @functools.partial(jax.jit, static_argnames=("names", "number", "num_rounds", "delta"))
 def _play(
     words: jax.Array,
     seeds: jax.Array,
-    given: tuple[RadiusConstants, ...],
+    constants: tuple[RadiusConstants, ...],
     *,
     names: tuple[str, ...],
     number: int,
@@ -156,36 +110,22 @@ def _play(
 ) -> jax.Array:
     """Return the rows of the running maximum, ``[seeds, statements, 5]``."""
     dtype, q = float_dtype(), 4.0**-number
-    radii = dict(zip(names, given, strict=True))
+    radii = dict(zip(names, constants, strict=True))
     zero = jnp.zeros((), dtype)
 
-    def play(seed: jax.Array) -> jax.Array:
-        own = random.threefry(words[0], words[1], jnp.zeros_like(seed), seed)
+    def step(layer: Layer, key: tuple[jax.Array, jax.Array], round: jax.Array) -> tuple[Layer, dict[str, Check]]:
+        noise = jnp.where(random.uniform(key[0], dtype) < DOWN / (UP + DOWN), UP, -DOWN)
+        weight = q * layer.sigma  # w^2 = q / |a|^2_{Sigma^-1}
+        sigma, b = layer.sigma + weight, layer.b + weight * (THETA + noise)
+        layer = Layer(
+            sigma=sigma,
+            b=b,
+            noise=layer.noise + weight * noise**2,
+            spread=layer.spread + weight * jnp.abs(noise**2 - UP * DOWN),
+            squares=sigma * (b / sigma - THETA) ** 2,
+        )
+        return layer, inequalities(layer, number, round, delta, radii)
 
-        def step(carry: tuple[Layer, RunningMax], round: jax.Array) -> tuple[tuple[Layer, RunningMax], None]:
-            layer, running = carry
-            round_word = round.astype(jnp.uint32)
-            word = random.threefry(*own, jnp.zeros_like(round_word), round_word)[0]
-            noise = jnp.where(random.uniform(word, dtype) < DOWN / (UP + DOWN), UP, -DOWN)
-            layer = _learn(layer, noise, q)
-            return (layer, update_running_max(running, inequalities(layer, number, round, delta, radii), round)), None
-
-        layer = Layer(zero + q, zero, zero, zero, zero + q * THETA**2)
-        start = (layer, init_running_max(len(statements(radii, delta)), dtype))
-        (_, running), _ = jax.lax.scan(step, start, jnp.arange(1, num_rounds + 1, dtype=jnp.int32))
-        return as_rows(running)
-
-    return jnp.moveaxis(lowering.over_seeds(play, seeds.shape, (seeds,), (True,))[0], -1, 0)
-
-
-def _learn(layer: Layer, noise: jax.Array, q: float) -> Layer:
-    """Return the layer after one more observation with ``noise []``."""
-    weight = q * layer.sigma  # w^2 = q / |a|^2_{Sigma^-1}
-    sigma, b = layer.sigma + weight, layer.b + weight * (THETA + noise)
-    return Layer(
-        sigma=sigma,
-        b=b,
-        noise=layer.noise + weight * noise**2,
-        spread=layer.spread + weight * jnp.abs(noise**2 - UP * DOWN),
-        squares=sigma * (b / sigma - THETA) ** 2,
-    )
+    start = Layer(zero + q, zero, zero, zero, zero + q * THETA**2)
+    keys = [s.key for s in load_statements(GROUP, delta, radii=radii)]
+    return follow_rounds(words, seeds, start, step, keys, num_rounds)

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar.theory.running_max import Check, single_check
-from jaxvar.theory.statement import Claim, Statement
 
 TINY = 1e-12  # added to bounds that may be zero on both sides
 
@@ -40,46 +39,6 @@ def orders(num_episodes: int, horizon: int) -> int:
     return math.ceil(math.log2(2 * horizon * num_episodes))
 
 
-def statements(delta: float, num_orders: int) -> tuple[Statement, ...]:
-    """Return the statements that :func:`inequalities` checks, in its order."""
-    peel = "Freedman's inequality with a variance that is random: not proved without a peeling"
-    noise = "its proof takes the noise of all episodes for that of the episodes with I_H = 0"
-    given = "while the radii have held"
-    once, many = 2 * delta, 2 * (num_orders + 1) * delta
-
-    def known(key: str, title: str, where: str, claim: Claim, note: str = given, axis: str = "m") -> Statement:
-        return Statement(key, title, where, 0.0, claim, note, axis)
-
-    def likely(key: str, title: str, where: str, failure: float, note: str = peel) -> Statement:
-        return Statement(key, title, where, min(1.0, failure), "open", note, "m")
-
-    return (
-        known("sum-grown", "G, episodes with I_H = 0", "lemma:g", "holds", "natural logarithm, as printed"),
-        known("split", "S_0 by 2 Q_0 + 2 S_0 of V - V*", "eq:rec:3", "holds", ""),
-        known("rec-1-printed", "S_m of V - V*, as printed", "lemma:rec:1", "open", noise),
-        known("rec-1-corrected", "S_m of V - V*, noise of I_H = 0", "lemma:rec:1", "holds"),
-        likely("rec-2", "A_0 by Q_0 and S_0", "lemma:rec:2", once),
-        likely("rec-3", "A_m of V - V* by S_m", "lemma:rec:3", many),
-        likely("rec-4", "A_0 by Q_0, A_1, R_0, G", "lemma:rec:4", once),
-        likely("rec-6", "A_1 of V - V* by R_0, G, A_0", "lemma:rec:6", many),
-        likely("rec-7", "A_0 by R_0, G, Q_0", "lemma:rec:7", once + many),
-        known(
-            "rec-8-printed", "S_m of V* - V^pi, as printed", "lemma:rec:8", "open", "a term A_0 of V - V* is missing"
-        ),
-        known("rec-8-corrected", "S_m of V* - V^pi, with that term", "lemma:rec:8", "holds"),
-        likely("rec-9", "A_m of V* - V^pi by S_m", "lemma:rec:9", many),
-        likely("rec-10-first", "A_1 of V* - V^pi", "lemma:rec:10", once + 2 * many),
-        likely("rec-10-second", "A_0 of V* - V^pi", "lemma:rec:10", once + 2 * many),
-        known("q-split", "Q_0 by 2 S_0 of V* - V^pi and V^pi", "eq:dec:q0", "holds", ""),
-        likely(
-            "rec-11", "Q_0 by 2 S_0 and 2 K (1 + ..)", "lemma:rec:11", delta, "constants of its proof, which has a gap"
-        ),
-        known("luck", "I_1 by the three A_0", "eq:bound:i1", "holds", ""),
-        known("regret-printed", "regret by R_0 + A_0 + G + I_1", "thm:regret2", "open", noise),
-        known("regret-corrected", "regret, noise where I_h = 1", "thm:regret2", "holds"),
-    )
-
-
 def inequalities(
     sums: Sums,
     valid: jax.Array,
@@ -89,7 +48,7 @@ def inequalities(
     lam: jax.Array,
     num_layers: jax.Array,
     delta: jax.Array,
-) -> tuple[Check, ...]:
+) -> dict[str, Check]:
     """Check every statement after ``k []`` episodes; ``valid []`` says whether the radii have held."""
     log = jnp.log(1 / delta)
     noise, spread = jnp.abs(sums.noise), sums.spread
@@ -115,24 +74,24 @@ def inequalities(
     one_episode = 1 + jnp.sqrt(2 * jnp.log(k / delta)) + 2 / 3 * jnp.log(k / delta)
     both = r0 + 2 * g + a[0] + above[0]
     most_grown = dim * num_layers / 2 * jnp.log1p(k * horizon / (dim * lam)) + dim * num_layers**2
-    return (
-        one(g, most_grown, always),
-        one(s[0], 2 * q0 + 2 * above_spread[0], always),
-        recursion(above_spread, above, all_noise),
-        recursion(above_spread, above, r0 + g + grown_noise),
-        one(a[0], 2 * jnp.sqrt((q0 + above_spread[0]) * log) + 2 / 3 * log, always),
-        freedman(above, above_spread),
-        one(a[0], 4 * jnp.sqrt((q0 + above[1] + g + 2 * (r0 + g)) * log) + 10 * log),
-        one(above[1], 4 * jnp.sqrt((r0 + 2 * g + a[0]) * log) + 11 * log),
-        one(a[0], 132 * log + 28 * jnp.sqrt(r0 * log) + 40 * jnp.sqrt(g * log) + 8 * jnp.sqrt(q0 * log)),
-        recursion(below_spread, below, all_noise),
-        recursion(below_spread, below, r0 + g + grown_noise + above[0]),
-        freedman(below, below_spread),
-        one(below[1], 4 * jnp.sqrt(both * log) + 11 * log),
-        one(below[0], 2 * jnp.sqrt(both * log) + 7 * log),
-        one(q0, 2 * below_spread[0] + 2 * sums.policy_spread, always),
-        one(q0, 2 * below_spread[0] + 2 * k * one_episode, always),
-        one(jnp.abs(sums.luck), a[0] + above[0] + below[0], always),
-        one(sums.regret, jnp.maximum(r0 + a[0] + g + sums.luck, 0)),
-        one(sums.regret, jnp.maximum(r0 + kept_noise + g + sums.luck, 0)),
-    )
+    return {
+        "sum-grown": one(g, most_grown, always),
+        "split": one(s[0], 2 * q0 + 2 * above_spread[0], always),
+        "rec-1-printed": recursion(above_spread, above, all_noise),
+        "rec-1-corrected": recursion(above_spread, above, r0 + g + grown_noise),
+        "rec-2": one(a[0], 2 * jnp.sqrt((q0 + above_spread[0]) * log) + 2 / 3 * log, always),
+        "rec-3": freedman(above, above_spread),
+        "rec-4": one(a[0], 4 * jnp.sqrt((q0 + above[1] + g + 2 * (r0 + g)) * log) + 10 * log),
+        "rec-6": one(above[1], 4 * jnp.sqrt((r0 + 2 * g + a[0]) * log) + 11 * log),
+        "rec-7": one(a[0], 132 * log + 28 * jnp.sqrt(r0 * log) + 40 * jnp.sqrt(g * log) + 8 * jnp.sqrt(q0 * log)),
+        "rec-8-printed": recursion(below_spread, below, all_noise),
+        "rec-8-corrected": recursion(below_spread, below, r0 + g + grown_noise + above[0]),
+        "rec-9": freedman(below, below_spread),
+        "rec-10-first": one(below[1], 4 * jnp.sqrt(both * log) + 11 * log),
+        "rec-10-second": one(below[0], 2 * jnp.sqrt(both * log) + 7 * log),
+        "q-split": one(q0, 2 * below_spread[0] + 2 * sums.policy_spread, always),
+        "rec-11": one(q0, 2 * below_spread[0] + 2 * k * one_episode, always),
+        "luck": one(jnp.abs(sums.luck), a[0] + above[0] + below[0], always),
+        "regret-printed": one(sums.regret, jnp.maximum(r0 + a[0] + g + sums.luck, 0)),
+        "regret-corrected": one(sums.regret, jnp.maximum(r0 + kept_noise + g + sums.luck, 0)),
+    }

@@ -10,10 +10,12 @@ are ``[layers]``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
 from jaxvar import constants as presets
@@ -21,7 +23,7 @@ from jaxvar import lowering, ridge
 from jaxvar.constants import RadiusConstants
 from jaxvar.ridge import radius
 from jaxvar.theory.running_max import Check
-from jaxvar.theory.statement import ROUNDING, Array, Statement
+from jaxvar.theory.statement import ROUNDING, Array
 
 EXACT = 1e-8  # relative: how exactly identities hold
 
@@ -121,6 +123,12 @@ def starts_inside(beta: jax.Array, theta_star: jax.Array, lam: ArrayLike) -> jax
     return inside(error, beta, beta >= 0)
 
 
+def radius_before(beta: jax.Array) -> tuple[jax.Array, np.ndarray]:
+    """Return the radius of the layer before each, [layers], and whether there is one: layer 1 has none before it."""
+    number = np.arange(1, beta.shape[0] + 1).reshape(-1, *(1,) * (beta.ndim - 1))
+    return jnp.concatenate([jnp.ones_like(beta[:1]), beta[:-1]]), number > 1
+
+
 def radii_of(
     seen: Seen,
     reference: Reference,
@@ -135,76 +143,33 @@ def radii_of(
     return radius(seen.q, seen.emp, reference.weight, reference.count, lifted, *scalars)
 
 
-def confidence_statements(names: tuple[str, ...], delta: float, radius_label: str, lemma: str) -> tuple[Statement, ...]:
-    """Return the statements that :func:`confidence` checks, in its order."""
-    return (
-        Statement("confidence-known", "confidence, true variances, 16 and 6", lemma, delta, "holds"),
-        *(
-            Statement(f"confidence-{n}", f"confidence, {n} radius", radius_label, min(1.0, 3 * delta), "holds")
-            for n in names
-        ),
-    )
-
-
 def confidence(
     seen: Seen,
     reference: Reference,
     learns: jax.Array,
-    radii: list[jax.Array],
-    noise_bound: jax.Array,
-    log: jax.Array,
-    bias: float,
-) -> tuple[Check, ...]:
-    """Check ``|theta_hat - theta*|_Sigma`` by the true variances and by each of ``radii``; ``bias`` is B sqrt(lam)."""
-    root = jnp.sqrt(seen.q)
-    known = root * (16 * jnp.sqrt(reference.variance * log[None]) + 6 * noise_bound[None] * log[None] + bias)
-    return tuple(Check(seen.error, bound, learns) for bound in (known, *radii))
-
-
-def variance_statements(delta: float, additive: tuple[str, str], labels: tuple[str, str]) -> tuple[Statement, ...]:
-    """Return the statements of :func:`variance`; ``additive`` are the printed and corrected multiples of the log."""
-    event, lemma = labels
-    note = "asked for layers with 2^l >= 64 sqrt(log) only, which no feasible run reaches; judged in those visited"
-    twice, thrice = min(1.0, 2 * delta), min(1.0, 3 * delta)
-    return (
-        Statement("variance-first", "true variance by that of the noise", event, twice, "holds"),
-        Statement("variance-second", "variance of the noise by the true one", event, twice, "holds"),
-        Statement("estimate-printed", f"true variance by 8 Emp + {additive[0]} log", lemma, thrice, "open", note),
-        Statement("estimate-corrected", f"true variance by 8 Emp + {additive[1]} log", lemma, thrice, "open", note),
-        Statement("estimate-second", "Emp by the true variance", lemma, twice, "holds"),
-    )
-
-
-def variance(
-    seen: Seen,
-    reference: Reference,
-    learns: jax.Array,
+    radii: Mapping[str, jax.Array],
     noise_bound: jax.Array,
     logs: tuple[jax.Array, jax.Array],
     additive: tuple[jax.Array, jax.Array],
-    ridge_bias: float,
-) -> tuple[Check, ...]:
-    """Check both inequalities of both lemmas; ``additive`` are all terms after ``8 Emp``, printed and corrected."""
+    bias: float,
+) -> dict[str, Check]:
+    """Check the radii and the variances of all layers where ``learns [layers]``.
+
+    ``|theta_hat - theta*|_Sigma`` is checked by the true variances and by each of ``radii``. ``logs`` are those of this
+    round and of the next, ``additive`` all terms after ``8 Emp``, printed and corrected, and ``bias`` is B sqrt(lam).
+    """
+    known = 16 * jnp.sqrt(reference.variance * logs[1][None]) + 6 * noise_bound[None] * logs[1][None] + bias
+    bounds = {"known": jnp.sqrt(seen.q) * known, **radii}
     lead = noise_bound[None] ** 2 * logs[0][None]
     half = 1.5 * reference.variance + 7 / 3 * lead
-    return (
-        Check(reference.variance, 2 * reference.noise + 14 / 3 * lead, learns),
-        Check(reference.noise, half, learns),
-        Check(reference.variance, 8 * seen.emp + additive[0], learns),
-        Check(reference.variance, 8 * seen.emp + additive[1], learns),
-        Check(seen.emp, half + seen.q * ridge_bias, learns),
-    )
-
-
-def design_statements(count_label: str) -> tuple[Statement, ...]:
-    """Return the statements that :func:`design` checks, which hold for any noise."""
-    return (
-        Statement("weight", "the weighted width is 2^-l", "alg:1:line:15", 0.0, "holds", f"to {EXACT:g}, relatively"),
-        Statement("weight-one", "no weight is above one", "lemma:confidence", 0.0, "holds"),
-        Statement("potential", "elliptical potential", "Lemma:abba", 0.0, "holds"),
-        Statement("count-printed", "size of a layer, as printed", count_label, 0.0, "fails", "a factor 4^l is missing"),
-        Statement("count-corrected", "size of a layer, times 4^l", count_label, 0.0, "holds"),
-    )
+    return {
+        **{f"confidence-{name}": Check(seen.error, bound, learns) for name, bound in bounds.items()},
+        "variance-first": Check(reference.variance, 2 * reference.noise + 14 / 3 * lead, learns),
+        "variance-second": Check(reference.noise, half, learns),
+        "estimate-printed": Check(reference.variance, 8 * seen.emp + additive[0], learns),
+        "estimate-corrected": Check(reference.variance, 8 * seen.emp + additive[1], learns),
+        "estimate-second": Check(seen.emp, half + seen.q, learns),
+    }
 
 
 def off_width(width2: jax.Array, q: Array, learns: jax.Array) -> jax.Array:
@@ -220,7 +185,7 @@ def design(
     off: jax.Array,
     rounds: jax.Array,
     lam: ArrayLike,
-) -> tuple[Check, ...]:
+) -> dict[str, Check]:
     """Check weights, potential and counts, for features of norm at most one.
 
     ``weight [layers]`` and ``off [layers]`` are the largest weight and the largest :func:`off_width` of the round.
@@ -229,10 +194,10 @@ def design(
     own = 2 * dim * jnp.log1p(reference.count / (dim * seen.q * lam))
     all_rounds = 2 * dim * jnp.log1p(rounds[None] / (dim * seen.q * lam))
     one = jnp.ones_like(reference.weight)
-    return (
-        Check(off, EXACT * one, learns),
-        Check(weight, one, learns),
-        Check(reference.potential, own, learns),
-        Check(reference.count, all_rounds, learns),
-        Check(reference.count, all_rounds / seen.q, learns),
-    )
+    return {
+        "weight": Check(off, EXACT * one, learns),
+        "weight-one": Check(weight, one, learns),
+        "potential": Check(reference.potential, own, learns),
+        "count-printed": Check(reference.count, all_rounds, learns),
+        "count-corrected": Check(reference.count, all_rounds / seen.q, learns),
+    }

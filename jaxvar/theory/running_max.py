@@ -1,19 +1,27 @@
 """The largest ratio of two sides of an inequality so far, and where it first was above one.
 
-This is all that a seed keeps of a statement, however many rounds it plays.
+This is all that a seed keeps of a statement, however many rounds it plays. Below it are the ways to play many seeds
+and to judge statements by what they kept: seeds of a process of our own, and seeds of a simulation.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxvar import lowering
-from jaxvar.theory.statement import ROUNDING, Array
+from jaxvar import lowering, parameters, random
+from jaxvar.parameters import float_dtype
+from jaxvar.simulate import SimulationResult
+from jaxvar.theory.statement import ROUNDING, Array, Finding, Statement, finding
+
+State = TypeVar("State")
+_BLOCK = 512  # seeds side by side, so that their states stay in the cache
 
 
 class Check(NamedTuple):
@@ -40,9 +48,13 @@ def init_running_max(num: int, dtype: DTypeLike) -> RunningMax:
     return RunningMax(zero - 1, zero, zero, zero, zero)
 
 
-def update_running_max(running: RunningMax, checks: tuple[Check, ...], round: jax.Array) -> RunningMax:
-    """Return the running maximum after the checks of one more ``round []``."""
-    ratio, place, observed, bound = _worst(checks)
+def update_running_max(
+    running: RunningMax, keys: Sequence[str], checks: Mapping[str, Check], round: jax.Array
+) -> RunningMax:
+    """Return the running maximum of the statements ``keys`` after their checks in one more ``round []``."""
+    if set(keys) != set(checks):
+        raise ValueError(f"checks must be of the statements {sorted(keys)}, got {sorted(checks)}")
+    ratio, place, observed, bound = _worst([checks[key] for key in keys])
     first = (running.round == 0) & (ratio > 1 + ROUNDING)
     number = jnp.broadcast_to(round.astype(ratio.dtype)[None], ratio.shape)
     return RunningMax(
@@ -59,18 +71,13 @@ def as_rows(running: RunningMax) -> jax.Array:
     return jnp.stack(list(running), axis=1)
 
 
-def last_rows(recorded: Array) -> Array:
-    """Return the rows of a simulation ``[seeds, records, n, 5]`` at its last recorded round, ``[seeds, n, 5]``."""
-    return np.asarray(recorded)[:, -1].astype(np.float64)
-
-
 def single_check(observed: jax.Array, bound: jax.Array, applies: jax.Array | None = None) -> Check:
     """Return the check of a statement about no layer; it always applies unless ``applies []`` is given."""
     applies = jnp.ones(observed.shape, bool) if applies is None else applies
     return Check(observed[None], bound[None], applies[None])
 
 
-def _worst(checks: tuple[Check, ...]) -> list[jax.Array]:
+def _worst(checks: Sequence[Check]) -> list[jax.Array]:
     """Return ratio, number from 1 and both sides of each statement's worst inequality; four ``[n]``.
 
     Statements with equally many inequalities are taken together: a small program for many statements.
@@ -87,3 +94,70 @@ def _worst(checks: tuple[Check, ...]) -> list[jax.Array]:
         worst = (largest, place, lowering.take(observed, at), lowering.take(bound, at))
         found |= {i: [x[j] for x in worst] for j, i in enumerate(which)}
     return [jnp.stack([found[i][j] for i in range(len(checks))]) for j in range(4)]
+
+
+def follow_rounds(
+    words: jax.Array,
+    seeds: jax.Array,
+    start: State,
+    step: Callable[[State, tuple[jax.Array, jax.Array], jax.Array], tuple[State, dict[str, Check]]],
+    keys: Sequence[str],
+    num_rounds: int,
+) -> jax.Array:
+    """Return the rows of the statements ``keys`` after ``num_rounds`` steps of ``seeds [n]``, [n, statements, 5].
+
+    ``step`` takes a state, the random words of its seed and round, and the round []; it returns the next state and the
+    checks of the round.
+    """
+
+    def play(seed: jax.Array) -> jax.Array:
+        own = random.threefry(words[0], words[1], jnp.zeros_like(seed), seed)
+
+        def advance(carry: tuple[State, RunningMax], round: jax.Array) -> tuple[tuple[State, RunningMax], None]:
+            state, running = carry
+            number = round.astype(jnp.uint32)
+            state, checks = step(state, random.threefry(*own, jnp.zeros_like(number), number), round)
+            return (state, update_running_max(running, keys, checks, round)), None
+
+        first = (start, init_running_max(len(keys), float_dtype()))
+        (_, running), _ = jax.lax.scan(advance, first, jnp.arange(1, num_rounds + 1, dtype=jnp.int32))
+        return as_rows(running)
+
+    return jnp.moveaxis(lowering.over_seeds(play, seeds.shape, (seeds,), (True,))[0], -1, 0)
+
+
+def judge_seeds(
+    play: Callable[..., jax.Array],
+    key: jax.Array,
+    num_seeds: int,
+    group: str,
+    case: str,
+    statements: Sequence[Statement],
+) -> list[Finding]:
+    """Judge statements by the rows that ``play(words, seeds)`` returns, see :func:`follow_rounds`."""
+    words = random.key_words(parameters.check_key("key", key))
+    block = np.arange(min(_BLOCK, num_seeds), dtype=np.uint32)
+    parts = [np.asarray(play(words, start + block)) for start in range(0, num_seeds, _BLOCK)]
+    rows = np.concatenate(parts)[:num_seeds].astype(np.float64)
+    return [finding(group, case, s, rows[:, i]) for i, s in enumerate(statements)]
+
+
+def judge_simulation(
+    result: SimulationResult, group: str, case: str, statements: Sequence[Statement], bound: Array, largest: float
+) -> list[Finding]:
+    """Judge statements by a simulation's record ``audit``, [seeds, records, statements - 1, 5].
+
+    The last statement is the regret theorem, judged by its ``bound [seeds]``. Where that is above ``largest``, the
+    largest possible regret, the theorem holds.
+    """
+    rows, regrets = (result.records[name][:, -1].astype(np.float64) for name in ("audit", "regret"))
+    *recorded, theorem = statements
+    times = float(np.median(bound)) / largest
+    if times > 1:
+        note = f"the bound is {times:.3g} times the largest possible regret"
+        theorem = dataclasses.replace(theorem, claim="holds", note=note)
+    ratio = regrets / bound
+    first, zero = np.where(ratio > 1, float(result.rounds[-1]), 0.0), np.zeros_like(ratio)
+    last_row = np.stack([ratio, first, zero, regrets, bound], axis=1)
+    found = [finding(group, case, s, rows[:, i]) for i, s in enumerate(recorded)]
+    return [*found, finding(group, case, theorem, last_row)]

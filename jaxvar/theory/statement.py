@@ -1,13 +1,16 @@
 """A statement of the paper, what was found of it, and the outcome of a whole audit with its tables.
 
 Every statement is put as ``observed <= bound``, with both sides computed exactly along a run. A seed breaks it where
-the largest ratio of the two over all rounds (and layers) is above one.
+the largest ratio of the two over all rounds (and layers) is above one. All statements are listed in ``statements.csv``.
 """
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -40,6 +43,31 @@ class Statement:
     def __post_init__(self) -> None:
         if not 0 <= self.failure <= 1:
             raise ValueError(f"failure must be a probability, got {self.failure!r} for {self.key!r}")
+
+
+def load_statements(
+    group: str, delta: float, *, radii: Iterable[str] = (), is_proved: bool = True, orders: int = 0
+) -> tuple[Statement, ...]:
+    """Return the statements of a group, from the table ``statements.csv``.
+
+    Args:
+      group: name of the group.
+      delta: a statement may fail with probability ``(deltas + deltas_per_order orders) delta``.
+      radii: names of the radii that are judged; a statement about ``{radius}`` is made of each of them.
+      is_proved: whether the radius that is played with has a proof; if so, statements claimed to be ``proved`` hold.
+      orders: M of the MDP appendix.
+    """
+    with Path(__file__).with_name("statements.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["group"] == group]
+    found = []
+    for row in rows:
+        claims: dict[str, Claim] = {"holds": "holds", "fails": "fails", "open": "open"}
+        claim = claims.get(row["claim"], "holds" if is_proved else "open")
+        failure = min(1.0, (int(row["deltas"]) + int(row["deltas_per_order"]) * orders) * delta)
+        for radius in radii if "{radius}" in row["key"] else ("",):
+            key, title = (row[name].replace("{radius}", radius) for name in ("key", "title"))
+            found.append(Statement(key, title, row["where"], failure, claim, row["note"], row["axis"]))
+    return tuple(found)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +120,7 @@ class Finding:
         return "holds" if self.statement.claim == "holds" else "not refuted"
 
 
-def finding(group: str, case: str, statement: Statement, rows: Array, first_seed: int = 0) -> Finding:
+def finding(group: str, case: str, statement: Statement, rows: Array) -> Finding:
     """Sum up ``rows [seeds, 5]``, the fields of :class:`jaxvar.theory.running_max.RunningMax` for one statement."""
     ratio, when, place, observed, bound = rows.T
     applied = ratio >= 0
@@ -106,7 +134,7 @@ def finding(group: str, case: str, statement: Statement, rows: Array, first_seed
     if count:
         i = int(np.flatnonzero(broken)[np.argmin(when[broken])])
         where = f"{statement.axis} {int(place[i])}" if place[i] else ""
-        example = Example(first_seed + i, int(when[i]), where, float(observed[i]), float(bound[i]))
+        example = Example(i, int(when[i]), where, float(observed[i]), float(bound[i]))
     return Finding(group, case, statement, seeds, count, share, slack, example)
 
 

@@ -3,12 +3,14 @@
 import base64
 import dataclasses
 import hashlib
+import html
 import html.parser
 import json
 import re
 import subprocess
 import sys
 
+import jinja2
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,7 +18,7 @@ from scipy import stats
 from jaxvar import show, status
 from jaxvar.figures.style import COLOURS, DASHES
 from jaxvar.report import page, write_page
-from jaxvar.report.markup import Html, around, between, duration, embed, label, plain, short, tag
+from jaxvar.report.markup import around, between, clean, duration, plain, short, templates
 from jaxvar.report.page import outline
 from jaxvar.study.definition import Entry, Study
 from jaxvar.study.run import run_study
@@ -152,7 +154,7 @@ def test_page_fetches_nothing_and_allows_only_its_own_script_and_style(result):
     text = page(result)
     read = Reader(text)
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
-    policy = policy.replace("&#x27;", "'")
+    policy = html.unescape(policy)
     assert policy.startswith("default-src 'none'; ") and "unsafe" not in policy
     for source in (read.styles[0], read.scripts[1]):
         assert base64.b64encode(hashlib.sha256(source.encode()).digest()).decode() in policy
@@ -230,18 +232,19 @@ def test_wrong_numbers_are_refused():
 def test_markup_holds_any_text(attack):
     """What goes in comes out, and nothing of it is markup."""
     shown = attack.replace("\x00", "\ufffd").replace("\ud800", "\ufffd")
-    made = tag("p", attack, label(attack), title=attack, hidden=False, data_x=True)
-    assert isinstance(made, Html) and tag("i", made) == f"<i>{made}</i>"
-    read = Reader(made)
-    assert "".join(read.words) == 2 * shown and read.open == []
-    embedded = embed({"name": attack})
+    source = '{% from "macros.html" import label, name %}<p title="{{ x }}">{{ x }}{{ label(x) }}</p>{{ name(x) }}'
+    read = Reader(f"<table><tr>{clean(templates().from_string(source).render(x=attack))}</tr></table>")
+    assert "".join(read.words) == 3 * shown and read.open == []
+    embedded = templates().from_string("{{ x|tojson }}").render(x={"name": attack})
     assert json.loads(embedded) == {"name": attack} and not any(f in embedded for f in (*FORBIDDEN, "<", ">", "&"))
 
 
-def test_embedded_numbers_are_finite():
-    """JSON has no NaN, and a page must not hold one."""
+def test_templates_refuse_numbers_and_names_that_are_missing():
+    """JSON has no NaN, and a page must not hold one; a misspelt name must not become an empty place in a page."""
     with pytest.raises(ValueError, match="JSON"):
-        embed([float("nan")])
+        templates().from_string("{{ x|tojson }}").render(x=[float("nan")])
+    with pytest.raises(jinja2.UndefinedError, match="mispelt"):
+        templates().from_string("{{ mispelt }}").render()
 
 
 def test_outline_is_json_in_short_lines():

@@ -22,7 +22,8 @@ from jaxvar.theory import bandit, mixture, recursion
 from jaxvar.theory import reference_ridge as layers
 from jaxvar.theory.audit import STREAMS, audit_layer, audit_save, audit_stream, audit_ucrl_ave
 from jaxvar.theory.martingales import TIGHT
-from jaxvar.theory.statement import Finding, Statement, finding
+from jaxvar.theory.running_max import init_running_max, single_check, update_running_max
+from jaxvar.theory.statement import Finding, Statement, finding, load_statements
 
 ALARM = 1e-4
 KEY = jax.random.key(3)
@@ -155,7 +156,9 @@ def test_everything_claimed_of_save_holds_and_the_printed_count_fails() -> None:
     found = play(spoilt())
     assert broken(found) == set()
     assert all(f.seeds == SEEDS for f in found)
-    count = by_key(found)["count-printed"]
+    named = by_key(found)
+    assert named["confidence-printed"].slack > named["confidence-corrected"].slack  # whose radius is larger
+    count = named["count-printed"]
     assert (count.broken, count.verdict(ALARM)) == (SEEDS, "fails as known")
     smallest = next(k for k in range(1, ROUNDS) if k > 4 * np.log(1 + 4 * k / 2))  # all rounds in layer 1
     assert count.example is not None
@@ -190,8 +193,8 @@ def test_ratios_of_save_agree_with_numpy() -> None:
     """Fails if a sum, a logarithm or a maximum over rounds is wrong: everything again from a trace, in plain loops."""
     rounds, delta, bound = ROUNDS, DELTA, 0.1
     algorithm, environment = spoilt(bound=bound), bandit_with(bound)
-    made = bandit.statements(tuple(layers.judged("bandit")), delta, True)
-    recorder = bandit.BanditAudit(radii=layers.judged("bandit"), num=len(made))
+    made = load_statements(bandit.GROUP, delta, radii=layers.judged("bandit"))[:-1]  # the last is the theorem
+    recorder = bandit.BanditAudit(radii=layers.judged("bandit"), keys=tuple(s.key for s in made))
     record = (recorder, jv.record.regret(), jv.record.variance())  # as in the audit, whose program this then is
     played = jv.simulate(
         algorithm, environment, key=KEY, num_seeds=SEEDS, num_rounds=rounds, record_at=1, recorders=record
@@ -260,6 +263,7 @@ def test_everything_claimed_of_ucrl_ave_holds_and_a_radius_of_nothing_is_found()
     found = audit_ucrl_ave(ucrl(jv.constants.paper(setting="episodes")), mdp(), **shared)
     assert broken(found) == set()
     named = by_key(found)
+    assert named["confidence-printed"].slack > named["confidence-corrected"].slack  # whose radius is larger
     assert named["count-printed"].broken == SEEDS
     assert named["sum-grown"].slack[-1] > 0  # some episodes have I_H = 0: the corrected forms differ from the printed
     assert named["rec-1-printed"].slack != named["rec-1-corrected"].slack
@@ -273,8 +277,9 @@ def test_everything_claimed_of_ucrl_ave_holds_and_a_radius_of_nothing_is_found()
 def test_sums_of_episodes_agree_with_numpy() -> None:
     """Fails if one of the appendix's sums is wrong: again from a trace, in plain loops."""
     algorithm, orders = ucrl(jv.constants.practical(setting="episodes")), recursion.orders(EPISODES, HORIZON)
-    made = mixture.statements(tuple(layers.judged("episodes")), 0.01, True, orders)
-    recorder = mixture.EpisodeAudit(radii=layers.judged("episodes"), num=len(made), orders=orders)
+    made = load_statements(mixture.GROUP, 0.01, radii=layers.judged("episodes"), orders=orders)[:-1]
+    keys = tuple(s.key for s in made)
+    recorder = mixture.EpisodeAudit(radii=layers.judged("episodes"), keys=keys, orders=orders)
     record = (recorder, jv.record.regret(), jv.record.variance(), jv.record.value_variance())
     shared: dict[str, Any] = {"key": KEY, "num_episodes": EPISODES}
     played = jv.simulate(algorithm, mdp(), num_seeds=SEEDS, record_at=1, recorders=record, **shared)
@@ -332,9 +337,16 @@ def test_sums_of_episodes_agree_with_numpy() -> None:
     np.testing.assert_allclose([ratio[n] for n in expected], list(expected.values()), rtol=1e-6)
 
 
+def test_a_check_without_a_statement_is_refused() -> None:
+    """Fails if a check can be left out, or be taken for that of another statement."""
+    running, check = init_running_max(2, np.float64), single_check(np.zeros(()), np.ones(()))
+    with pytest.raises(ValueError, match=r"checks must be of the statements \['a', 'b'\], got \['a', 'c'\]"):
+        update_running_max(running, ("a", "b"), {"a": check, "c": check}, np.int32(1))
+
+
 def test_statements_have_names_of_their_own_and_labels() -> None:
-    for group, names in cases.keys(cases.Size()).items():
+    for group, names in cases.keys().items():
         assert group in cases.GROUPS
         assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
-    wanted = cases.cases(cases.Size(), ("count-printed",))
-    assert {c.group for c in wanted} == {"save", "episodes"}
+    wanted = cases.cases(cases.Audit(statements=("count-printed",)))
+    assert {group for group, _ in wanted} == {"save", "episodes"}

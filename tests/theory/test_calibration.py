@@ -15,7 +15,6 @@ from jaxvar import cli, ridge
 from jaxvar import constants as presets
 from jaxvar.parameters import pytree, static
 from jaxvar.theory import calibrate, calibration
-from jaxvar.theory.bank import SHAPE
 from jaxvar.theory.calibration import smallest
 
 SETTINGS = ("bandit", "episodes")
@@ -261,7 +260,7 @@ def test_shipped_preset_follows_from_its_counts(setting: str) -> None:
         (c.player, c.instance, c.length, c.config) for c in bank
     ]
     assert found.shape == {n: float(getattr(bank[0].algorithm.constants, n)) for n in found.shape}
-    assert set(SHAPE) - {"preset"} <= set(found.shape)
+    assert set(calibration.bank_file()["shape"]) - {"preset"} <= set(found.shape)
     for switch in found.switches:
         played = [run.case for run in found.runs if run.switch == switch]
         assert sorted(set(played)) == list(range(len(bank))) and len(played) == 2 * len(bank)
