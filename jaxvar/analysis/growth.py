@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from jaxvar import parameters
 from jaxvar.analysis.captions import cell_name, percent
-from jaxvar.analysis.growth_solver import Problem, respond, solve, solve_from
+from jaxvar.analysis.growth_solver import Problem, response, solve
 from jaxvar.analysis.intervals import Array, check_level, resampled_cells
 from jaxvar.analysis.slopes import swept_value
 from jaxvar.analysis.summaries import sample
@@ -166,26 +166,25 @@ def fit_growth_law(
     standard = Standard.of(law, seen)
     problem = standard.problem(seen)
 
-    best = solve(problem.row(0), scale)
-    if not best.converged:
-        raise ValueError(f"law: the fit did not converge; its gradient is still {best.slope:.1e}")
-    _, singular, directions = np.linalg.svd(respond(problem.row(0), best.values)[1])
+    best = solve(problem.rows(slice(0, 1)), scale)
+    if not best.converged[0]:
+        raise ValueError(f"law: the fit did not converge; its gradient is still {best.slope[0]:.1e}")
+    _, singular, directions = np.linalg.svd(response(problem, best.values[0]))
     if singular[-1] <= _FLAT * singular[0]:
         flat = np.abs(directions[-1])
         which = [name for name, part in zip(law.parameters, flat, strict=True) if part > 0.1 * flat.max()]
         raise ValueError(
             f"law: the points cannot tell apart: {', '.join(which)}; these can change together without a worse fit"
         )
-    drawn = [solve_from(best.values, problem.row(i), scale) for i in range(1, resamples + 1)]
-    converged = [fit.values for fit in drawn if fit.converged]
-    failed = resamples - len(converged)
+    drawn = solve(problem.rows(slice(1, None)), scale, start=best.values[0])
+    failed = int(np.sum(~drawn.converged))
     if failed > _MOST_FAILED * resamples:
         raise ValueError(
             f"law: the fits of {failed} of {resamples} resamples did not converge; use more points, more seeds, or a "
             "law with fewer parameters"
         )
 
-    estimate = standard.back(best.values[None])[0]
+    estimate = standard.back(best.values)[0]
     for (i, name), value in zip(law.free, estimate, strict=True):
         if name is not None and value <= 0 and np.any(seen.factors[name][0] == 0):  # its term was taken to be zero
             raise ValueError(
@@ -193,7 +192,7 @@ def fit_growth_law(
                 "points; leave those points out"
             )
     tails = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile(standard.back(np.stack(converged)), tails, axis=0)
+    low, high = np.quantile(standard.back(drawn.values[drawn.converged]), tails, axis=0)
     return GrowthFit(
         law=law,
         record=record,
@@ -208,7 +207,7 @@ def fit_growth_law(
         cells=tuple(cells),
         points=seen.names,
         observed=seen.values[0],
-        fitted=np.exp(best.fitted + standard.centre),
+        fitted=np.exp(best.fitted[0] + standard.centre),
         seeds=seen.seeds,
         left_out=seen.left_out,
     )
