@@ -1,6 +1,7 @@
 """Settings of every test: float64, no silent change of rank or of type, and each program compiled once."""
 
 import contextlib
+import ctypes
 import gc
 import os
 
@@ -20,16 +21,19 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
 gc.set_threshold(100_000, 20, 20)  # a worker holds millions of objects, and looking through them is a tenth of its time
-MOST_MAPS = 8_000  # pieces of memory that a process holds; a compiled program has some 240 of them
+MOST_MEMORY = 1_500_000_000  # bytes that a worker holds between tests; a test may need another gigabyte
 
 
 def pytest_runtest_teardown():
-    """Forget the programs of a worker that holds too many: at 65,530 maps Linux ends it. They are on the disk."""
-    if os.path.exists("/proc/self/maps"):
-        with open("/proc/self/maps", "rb") as maps:  # not pathlib, which tests replace
-            held = sum(1 for _ in maps)
-        if held > MOST_MAPS:
-            jax.clear_caches()
+    """Give a worker's memory back, and forget its programs: they are on the disk."""
+    if not os.path.exists("/proc/self/statm"):
+        return
+    with open("/proc/self/statm", "rb") as sizes:  # not pathlib, which tests replace
+        held = int(sizes.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    if held > MOST_MEMORY:
+        jax.clear_caches()
+        if hasattr(ctypes.CDLL(None), "malloc_trim"):
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def pytest_addoption(parser):
