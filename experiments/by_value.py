@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxvar.analysis import Interval, mean_interval, sample
@@ -39,6 +39,26 @@ def regret_table(result: StudyResult, parameter: str, caption: str, title: str) 
         for name, cells in found.items()
     ]
     return Table(caption, tuple(columns), tuple(lines))
+
+
+def regret_by_horizon(studies: Iterable[StudyResult]) -> Table:
+    """Mean final regret, a row for each environment and algorithm, a column for each horizon."""
+    found: dict[tuple[str, str, int], dict[int, CellResult]] = {}
+    for study in studies:
+        for cell in study.cells:
+            others = {k: v for k, v in cell.environment_settings.items() if k != "horizon"}
+            row = found.setdefault((named(cell.environment, others), cell.algorithm, cell.num_rounds), {})
+            row[cell.environment_settings["horizon"]] = cell
+    horizons = sorted({h for row in found.values() for h in row})
+    columns = [Column("environment"), Column("algorithm"), Column("episodes", "number")]
+    columns += [Column(f"H = {h}", "half") for h in horizons]
+    body = [
+        (*who, *(mean_interval(sample(row[h]).final) if h in row else None for h in horizons))
+        for who, row in sorted(found.items(), key=lambda item: item[0][0])
+    ]
+    seeds = len(next(iter(next(iter(found.values())).values())).seeds)
+    caption = f"Regret at each horizon: mean ± half width of the 95 % t interval over {seeds} seeds."
+    return Table(caption, tuple(columns), tuple(body))
 
 
 def exponent_table(found: Mapping[str, Mapping[Name, Interval | None]], caption: str) -> Table:

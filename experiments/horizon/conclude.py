@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from experiments import tuning
+from experiments.by_value import regret_by_horizon
 from experiments.experiment import Conclusions
-from experiments.table2.by_horizon import regret_by_horizon
-from experiments.table2.tuning import check_tuned, tuning_table
 from jaxvar.analysis import Interval, Slope, sample, slopes_in
 from jaxvar.figures import against_parameter
 from jaxvar.study.result import StudyResult
@@ -23,11 +23,12 @@ UNIFORM = "Uniform play"
 def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
     """Of the studies ``horizons`` and ``tune``."""
     horizons, tune = results["horizons"], results["tune"]
-    check_tuned(Path(__file__).parent, tune, (horizons,))
+    if tuning.at_own_size(tune, Path(__file__).with_name("tune.toml")):
+        tuning.check(tuning.chosen(tune), (horizons,))
     tables = {
         "exponents": exponents(horizons),
         "horizons": regret_by_horizon((horizons,)),
-        "tune": tuning_table(tune),
+        "tuned": tuning.table(tune),
     }
     return Conclusions(tables, {"horizons": against_parameter(horizons, "horizon")})
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-import jaxvar as jv
 from experiments import tuning
 from experiments.by_value import exponent_table, regret_table, rows
 from experiments.experiment import Conclusions
@@ -19,18 +18,14 @@ from jaxvar.figures import against_parameter
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables import Column, Table
 
-LEAST = 0.001  # multiplier of the common grid
-KNOWN = "Weighted OFUL+ (tuned x0.001)"  # is told the variance of every pull
-
 
 def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
     """Tables and figures; the tuned multipliers must be those that ``tune`` finds."""
-    tuned = tuning.table(results["tune"], LEAST)
-    if tuning.at_own_size(results["tune"], jv.read_study(Path(__file__).with_name("tune.toml"))):
-        tuning.check(tuning.multipliers(tuned), results.values())
-    levels, told = results["levels"], results["told"]
+    levels, told, tune = (results[name] for name in ("levels", "told", "tune"))
+    if tuning.at_own_size(tune, Path(__file__).with_name("tune.toml")):
+        tuning.check(tuning.chosen(tune), results.values())
     tables = {
-        "tuned": tuned,
+        "tuned": tuning.table(tune),
         "levels": regret_table(
             levels, "noise.std", f"Regret after {_rounds(levels)} at every noise level (95 % t intervals).", "std"
         ),
@@ -142,10 +137,11 @@ def _shapes(shapes: StudyResult) -> Table:
     """Each algorithm at each kind of noise, against itself at constant noise and against the known variances."""
     by_name = {(c.environment, c.algorithm): c for c in shapes.cells}
     constant = shapes.environments[0]
+    told = next(a for a in shapes.algorithms if a.startswith("Weighted OFUL+ (tuned"))  # the variance of every pull
 
     def line(cell: CellResult) -> tuple[object, ...]:
         itself = by_name[constant, cell.algorithm]
-        known = reference_of(shapes, cell, KNOWN)
+        known = reference_of(shapes, cell, told)
         return (
             cell.environment,
             cell.algorithm,
@@ -159,7 +155,7 @@ def _shapes(shapes: StudyResult) -> Table:
         Column("algorithm"),
         Column("regret", "half"),
         Column("over its own at constant size", "ends"),
-        Column(f"minus {KNOWN}", "half"),
+        Column(f"minus {told}", "half"),
     )
     caption = (
         f"Three kinds of noise with nearly the same total variance, {_rounds(shapes)}: means and paired differences "

@@ -52,7 +52,7 @@ def tuned_best(chosen):
 
     def mean(cell):
         (value,) = cell.algorithm_settings.values() or (1.0,)
-        return 1.0 + abs(math.log(value / chosen.get(cell.algorithm_label, 1.0)))
+        return 1.0 + abs(math.log(max(value, 1e-5) / chosen.get(cell.algorithm_label, 1.0)))
 
     return mean
 
@@ -71,7 +71,7 @@ def of_variance(chosen):
 def chosen():
     """The multipliers that the study files have."""
     studies = Experiment("variance", variance.conclude).studies()
-    labels = [tuning.TUNED.fullmatch(a.label) for a in studies["shapes"].algorithms]
+    labels = [tuning.LABEL.fullmatch(a.label) for a in studies["shapes"].algorithms]
     return {label["algorithm"]: float(label["multiplier"]) for label in labels if label}
 
 
@@ -83,7 +83,7 @@ def test_exponents_are_those_of_the_total_variance(chosen):
 
 
 def test_another_multiplier_than_the_best_is_refused(chosen):
-    with pytest.raises(ValueError, match=r"OFUL \(tuned x0.3\) .* the best one on held-out seeds is 0.1"):
+    with pytest.raises(ValueError, match=r"OFUL \(tuned x0.3\) .* has the multiplier 0.3, but held-out seeds give 0.1"):
         variance.conclude(of_variance({**chosen, "OFUL": 0.1}))
 
 
