@@ -1,12 +1,13 @@
 """An experiment: studies that lie beside it as TOML files, and what is concluded from them.
 
-``python -m experiments.NAME`` runs the studies (or what is left of them), then writes the tables and the figures.
-``--publish`` also puts them into the experiment's own folder, where ``README.md`` and the documentation show them.
+``python -m experiments NAME`` runs the studies (or what is left of them), writes the tables and the figures, and puts
+them into the experiment's own folder, where ``README.md`` and the documentation show them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -71,6 +72,11 @@ class Experiment:
         return conclusions, results
 
 
+def discovered(name: str) -> Experiment:
+    """Return the experiment in the folder of that name: what its ``conclude.py`` makes of its studies."""
+    return Experiment(name, importlib.import_module(f"experiments.{name}.conclude").conclude)
+
+
 def publish(name: str, conclusions: Conclusions, results: Mapping[str, StudyResult] | None = None) -> list[Path]:
     """Put figures, ``found.json`` and the tables of ``README.md`` into the folder of an experiment."""
     folder, paths = FOLDER / name, list[Path]()
@@ -79,7 +85,7 @@ def publish(name: str, conclusions: Conclusions, results: Mapping[str, StudyResu
         pdf.unlink()  # pages show the other one
         paths.append(png)
     behind = {name: {k: result.config[k] for k in ("study", "runs")} for name, result in (results or {}).items()}
-    paths.append(write_found(folder / "found.json", Found(f"{COMMAND}.{name} --publish", behind, conclusions.tables)))
+    paths.append(write_found(folder / "found.json", Found(f"{COMMAND} {name}", behind, conclusions.tables)))
     readme = folder / "README.md"
     return [*paths, _write(readme, filled(readme.read_text(), conclusions.tables))]
 
@@ -121,7 +127,7 @@ def sized(study: Study, options: Options) -> Study:
 def main(experiment: Experiment, argv: list[str] | None = None) -> int:
     """Exit code 0 when done, 1 when a study or one of its runs failed; bad usage exits with 2."""
     start = time.perf_counter()
-    options = tyro.cli(Options, prog=f"{COMMAND}.{experiment.name}", args=argv)
+    options = tyro.cli(Options, prog=f"{COMMAND} {experiment.name}", args=argv)
     jv.tune_cpu()
     try:
         conclusions, results = experiment.run(options)

@@ -1,4 +1,4 @@
-"""``python -m experiments.audit``: the audit as ``jaxvar audit`` makes it, put beside its page."""
+"""``python -m experiments audit``: the audit as ``jaxvar audit`` makes it, put beside its page."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _stem(group: str) -> str:
 
 def main() -> int:
     """Exit code 1 where a statement that should hold is broken, 2 for bad usage."""
-    options = tyro.cli(Options, prog=f"{COMMAND}.audit")
+    options = tyro.cli(Options, prog=f"{COMMAND} audit")
     jv.tune_cpu()
     try:
         outcome = audit(Audit(seeds=options.seeds, rounds=options.rounds, progress=options.progress))

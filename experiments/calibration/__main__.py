@@ -1,4 +1,4 @@
-"""``python -m experiments.calibration``: tables and figures of the presets that come with jaxvar.
+"""``python -m experiments calibration``: tables and figures of the presets that come with jaxvar.
 
 The presets hold every count. To measure them again is the work of ``jaxvar calibrate``, with the command each of them
 names.

@@ -1,4 +1,4 @@
-"""``python -m experiments.headline``: run the study of that name, then make its figures, its tables and its page."""
+"""``python -m experiments headline``: run the study of that name, then make its figures, its tables and its page."""
 
 from __future__ import annotations
 

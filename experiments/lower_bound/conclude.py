@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jaxvar as jv
-from experiments.experiment import Conclusions, Experiment
+from experiments.experiment import Conclusions
 from experiments.lower_bound.predict import first_drop
 from jaxvar.analysis import Interval
 from jaxvar.analysis.captions import constants_text, seeds_text
@@ -236,6 +236,3 @@ def _points(axis: Any, values: Sequence[float], ratios: Sequence[Interval | None
         linewidth=0.8,
         capsize=1.5,
     )
-
-
-EXPERIMENT = Experiment("lower_bound", conclude)

@@ -1,4 +1,4 @@
-"""``python -m experiments.published [NAME] [options]``: run one setting, or all that take minutes."""
+"""``python -m experiments published [NAME] [options]``: run one setting, or all that take minutes."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def main(arguments: list[str]) -> int:
     """Exit code 0 when done, 1 when a run failed, 2 for bad usage."""
     named = arguments[:1] if arguments and not arguments[0].startswith("-") else []
     if any(name not in NAMES for name in named):
-        print(f"usage: {COMMAND}.published [{' | '.join(NAMES)}] [options], got {named[0]!r}", file=sys.stderr)
+        print(f"usage: {COMMAND} published [{' | '.join(NAMES)}] [options], got {named[0]!r}", file=sys.stderr)
         return 2
-    options = tyro.cli(Published, prog=f"{COMMAND}.published [NAME]", args=arguments[len(named) :])
+    options = tyro.cli(Published, prog=f"{COMMAND} published [NAME]", args=arguments[len(named) :])
     if named and options.publish:
         print("publish is for all settings together, without a name", file=sys.stderr)
         return 2

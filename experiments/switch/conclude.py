@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import jaxvar as jv
-from experiments.experiment import Conclusions, Experiment
+from experiments.experiment import Conclusions
 from experiments.switch.predict import Layer, first_adaptive, layer
 from jaxvar.analysis.captions import seeds_text
 from jaxvar.constants import RadiusConstants
@@ -254,6 +254,3 @@ def _draw_layers(pair: Pair) -> Drawing:
             "an arm is dropped by then, from the radius; above the dotted line no arm is ever dropped."
         )
         return finish(grid.figure, list(handles.values()), list(handles), caption)
-
-
-EXPERIMENT = Experiment("switch", conclude)

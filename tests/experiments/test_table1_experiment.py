@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import tuning
-from experiments.experiment import Experiment
+from experiments.experiment import discovered
 from experiments.table1 import bounds, calibrated, conclude, crossing, labels, sizes
 from experiments.table1.bounds import Size
 from jaxvar.algorithms.catalogue import CLAIMS
@@ -20,7 +20,7 @@ POWER = {"rounds": 0.4, "dim": 1.2, "variance": 0.25}
 
 @pytest.fixture(scope="module")
 def studies():
-    return Experiment("table1", conclude.conclude).studies()
+    return discovered("table1").studies()
 
 
 def made_up(plan, *, seeds=SEEDS, kept=0.0, seconds=1.0):
