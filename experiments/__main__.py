@@ -1,7 +1,7 @@
 """``python -m experiments [NAME ...] [OPTIONS]``: run experiments and put what they found into their folders.
 
 An experiment is a folder with ``conclude.py``, or with a ``__main__.py`` of its own. Without names all that have a page
-are run: every figure and table of this folder's pages, of the README and of the documentation's page of findings is made
+are run: every figure and table of their pages, of the README and of the documentation's page of findings is made
 again. With options nothing is put into the folders unless ``--publish`` is among them; ``NAME --help`` lists them.
 ``python -m experiments speed [VERB] [OPTIONS]`` measures speed; it has no page here and is run only by its name.
 """
