@@ -1,4 +1,4 @@
-"""UCRL-VTR where its authors ran it (Ayoub et al. 2020): RiverSwim with tabular features, which takes half an hour."""
+"""UCRL-VTR where its authors ran it (Ayoub et al. 2020): RiverSwim with tabular features, which takes hours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETTING = _setting.Setting(
     "ucrl_vtr_riverswim",
     "episode",
     length=50_000,
-    seeds=4,
+    seeds=200,
     build=problems,
     reference=ucrl_vtr.VTR,
     source="Ayoub, Jia, Szepesvari, Wang, Yang (2020), notebook",
