@@ -25,8 +25,10 @@ def run(arguments: list[str]) -> int:
     number = next((i for i, word in enumerate(arguments) if word not in known), len(arguments))
     names, options = arguments[:number], arguments[number:]
     if options and not names:
-        print(f"usage: python -m experiments [{' | '.join(sorted(known))}] ... [OPTIONS]", file=sys.stderr)
-        return 0 if options[0] in ("-h", "--help") else 2
+        asked = options[0] in ("-h", "--help")
+        got = "" if asked else f", got {options[0]!r}"
+        print(f"usage: python -m experiments [{' | '.join(sorted(known))}] ... [OPTIONS]{got}", file=sys.stderr)
+        return 0 if asked else 2
     if len(names) == 1:
         options = options or (["--publish"] if names[0] in PAGES else [])
         if names[0] in COMMANDS:

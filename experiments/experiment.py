@@ -47,11 +47,11 @@ class Experiment:
 
     @property
     def folder(self) -> Path:
-        """Where its studies, its page and what was found are."""
+        """The folder of its studies, its page and what was found."""
         return FOLDER / self.name
 
     def studies(self) -> dict[str, Study]:
-        """By the names of their files, in alphabetical order."""
+        """Read the studies, by the names of their files in alphabetical order."""
         return {path.stem: jv.read_study(path) for path in sorted(self.folder.glob("*.toml"))}
 
     def run(self, options: Options) -> tuple[Conclusions, dict[str, StudyResult]]:
@@ -113,7 +113,7 @@ class Options:
 
 
 def sized(study: Study, options: Options) -> Study:
-    """A study with the seeds and the length that were asked for; records given as a list keep their shares."""
+    """Return a study with the seeds and the length asked for; records given as a list keep their shares."""
     changes: dict[str, Any] = {} if options.seeds is None else {"seeds": options.seeds}
     if options.longer != 1.0:
         length = max(2, round(study.length * options.longer))
@@ -125,7 +125,7 @@ def sized(study: Study, options: Options) -> Study:
 
 
 def main(experiment: Experiment, argv: list[str] | None = None) -> int:
-    """Exit code 0 when done, 1 when a study or one of its runs failed; bad usage exits with 2."""
+    """Return the exit code: 0 when done, 1 when a study or one of its runs failed; bad usage exits with 2."""
     start = time.perf_counter()
     options = tyro.cli(Options, prog=f"{COMMAND} {experiment.name}", args=argv)
     jv.tune_cpu()

@@ -38,7 +38,7 @@ class Options:
 
 
 def conclude(outcome: Outcome) -> Conclusions:
-    """How many findings had which verdict; every group; the counterexamples."""
+    """Make the tables of verdicts, groups and counterexamples, and a figure for each group."""
     tables = {"verdicts": _verdicts(outcome)}
     tables |= {_stem(group): group_table(outcome, group) for group in outcome.groups}
     examples = counterexamples(outcome)
@@ -48,7 +48,7 @@ def conclude(outcome: Outcome) -> Conclusions:
 
 
 def without_repeats(examples: Table) -> Table:
-    """Cases with the same counterexample in one line."""
+    """Join cases with the same counterexample in one line."""
     cases: dict[tuple[str, ...], list[str]] = {}
     for case, *rest in examples.rows:
         cases.setdefault(tuple(rest), []).append(case)
@@ -71,7 +71,7 @@ def _stem(group: str) -> str:
 
 
 def main() -> int:
-    """Exit code 1 where a statement that should hold is broken, 2 for bad usage."""
+    """Return the exit code: 1 where a statement that should hold is broken, 2 for bad usage."""
     options = tyro.cli(Options, prog=f"{COMMAND} audit")
     jv.tune_cpu()
     try:

@@ -40,7 +40,7 @@ class Published(Options):
 
 
 def load(name: str) -> Setting:
-    """The setting of the module of that name."""
+    """Return the setting of the module of that name."""
     setting = importlib.import_module(f"experiments.published.{name}").SETTING
     assert isinstance(setting, Setting)
     return setting
@@ -64,7 +64,7 @@ def run(setting: Setting, options: Options) -> Conclusions:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 0 when done, 1 when a run failed, 2 for bad usage."""
+    """Return the exit code: 0 when done, 1 when a run failed, 2 for bad usage."""
     named = arguments[:1] if arguments and not arguments[0].startswith("-") else []
     if any(name not in NAMES for name in named):
         print(f"usage: {COMMAND} published [{' | '.join(NAMES)}] [options], got {named[0]!r}", file=sys.stderr)

@@ -96,7 +96,7 @@ def _chunk(seeds: int) -> int | None:
 
 
 def ours(dim: int, num_rounds: int, **told: Any) -> dict[str, Any]:
-    """The algorithms that are not told the noise level, with practical constants, as rows beside the sources'."""
+    """Return the algorithms that are not told the noise level, with practical constants, to be shown beside theirs."""
     constants = jv.constants.practical()
     return {
         "AVE-UCB (practical)": jv.ave_ucb(dim, num_rounds, constants=constants, **told),

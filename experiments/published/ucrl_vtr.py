@@ -20,14 +20,14 @@ VTR, UNIFORM = "UCRL-VTR (as published)", "Uniform play"
 
 
 def problems(num_episodes: int) -> tuple[_setting.Problem, ...]:
-    """DeepTree."""
+    """Return DeepTree and its players."""
     tree = jv.deep_tree(features="reduced")
     algorithms = players(tree, num_episodes, unit=1, value_bound=tree.horizon)
     return (_setting.Problem("DeepTree: S = 15, H = 2", tree, algorithms),)
 
 
 def players(environment: Any, num_episodes: int, *, unit: float, value_bound: float) -> dict[str, Any]:
-    """Uniform play, and UCRL-VTR where ``unit`` of the published rewards are 1 here."""
+    """Return uniform play, and UCRL-VTR where ``unit`` of the published rewards are 1 here."""
     num_states, num_actions = environment.num_states, environment.num_actions
     published = jv.ucrl_vtr(
         environment.dim,

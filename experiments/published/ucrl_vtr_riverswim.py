@@ -7,7 +7,7 @@ from experiments.published import _setting, ucrl_vtr
 
 
 def problems(num_episodes: int) -> tuple[_setting.Problem, ...]:
-    """S = 5, H = 20, d = 50, rewards divided by H."""
+    """Return RiverSwim with S = 5, H = 20, d = 50 and rewards divided by H, and its players."""
     river = jv.riverswim(features="tabular")
     algorithms = ucrl_vtr.players(river, num_episodes, unit=river.horizon, value_bound=1.0)
     return (_setting.Problem("RiverSwim, tabular: S = 5, H = 20, d = 50", river, algorithms),)

@@ -20,7 +20,7 @@ _GROUPS = {"paper": ("paper",), "calibrated": ("calibrated", "practical"), "tune
 
 
 def against_noise(result: StudyResult) -> Drawing:
-    """Final regret against the noise level, at d = 2."""
+    """Draw final regret against the noise level, at d = 2."""
     shown = {f"{name} constants": _points(result.cells, kinds, "noise.std") for name, kinds in _GROUPS.items()}
     caption = (
         f"{_caption(result)} d = 2. An algorithm that is missing among the calibrated has no smaller multiplier that "
@@ -30,7 +30,7 @@ def against_noise(result: StudyResult) -> Drawing:
 
 
 def against_dimension(result: StudyResult) -> Drawing:
-    """Final regret against the dimension, in both regimes."""
+    """Draw final regret against the dimension, in both regimes."""
     shown = {
         f"{kind}, {'no noise' if level == QUIET else f'noise {level:g}'}": _points(
             labels.at_noise(result, level).cells, (kind,), "dim"

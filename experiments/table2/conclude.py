@@ -31,7 +31,7 @@ CLAIMED_H = {"UCRL-VTR": "1/2", "UCRL-VTR+": "1"}
 
 
 def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
-    """Of the studies ``episodes``, ``horizons``, ``nets`` and ``tune``."""
+    """Make tables and figures of the studies ``episodes``, ``horizons``, ``nets`` and ``tune``."""
     episodes, horizons, nets, tune = (results[name] for name in ("episodes", "horizons", "nets", "tune"))
     if tuning.at_own_size(tune, Path(__file__).with_name("tune.toml")):
         tuning.check(tuning.chosen(tune), (episodes, horizons))
@@ -53,7 +53,7 @@ def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
 
 
 def exponents(episodes: StudyResult, horizons: StudyResult, nets: StudyResult) -> Table:
-    """The paper's table with a row for each set of constants: what is claimed, and what was measured."""
+    """Show the paper's table with a row for each set of constants: what is claimed, and what was measured."""
     in_rounds = {
         (cell.algorithm, cell.environment_settings["mix"]): slope_in_rounds(cell, burn_in=max(1, cell.num_rounds // 10))
         for study in (episodes, nets)
@@ -105,7 +105,7 @@ def exponents(episodes: StudyResult, horizons: StudyResult, nets: StudyResult) -
 
 
 def learned(episodes: StudyResult, nets: StudyResult) -> Table:
-    """Final regret at one horizon as a share of that of uniform play in as many episodes."""
+    """Show final regret at one horizon as a share of that of uniform play in as many episodes."""
     uniform = {c.environment_settings["mix"]: c for c in episodes.cells if c.algorithm == UNIFORM}
     found: dict[str, dict[float, Interval]] = {}
     for cell in (*episodes.cells, *nets.cells):
@@ -123,7 +123,7 @@ def learned(episodes: StudyResult, nets: StudyResult) -> Table:
 
 
 def share(cell: CellResult, reference: CellResult, *, resamples: int = 2000, seed: int = 0) -> Interval:
-    """Regret per episode relative to that of another cell, whose seeds are the same and drawn together."""
+    """Return regret per episode relative to that of another cell, whose seeds are the same and drawn together."""
     mine, theirs = sample(cell), sample(reference)
     common, i, j = np.intersect1d(mine.seeds, theirs.seeds, return_indices=True)
     values = np.stack([mine.final[i] / cell.num_rounds, theirs.final[j] / reference.num_rounds])  # [2, seeds]
@@ -135,7 +135,7 @@ def share(cell: CellResult, reference: CellResult, *, resamples: int = 2000, see
 
 
 def needed(tune: StudyResult, horizons: StudyResult) -> Table:
-    """From which multiplier on half of uniform play's regret is left, and how many episodes 1 would need for that."""
+    """Show the multiplier that leaves half of uniform play's regret, and the episodes that 1 would need for that."""
     uniform = [
         sample(c).final / c.num_rounds
         for c in horizons.cells
@@ -188,7 +188,7 @@ def _episodes(at: Interval, length: int) -> Interval:
 
 
 def _parts(label: str) -> tuple[str, str]:
-    """``"UCRL-AVE (tuned x0.01)"`` as name and constants."""
+    """Split ``"UCRL-AVE (tuned x0.01)"`` into name and constants."""
     name, _, constants = label.partition(" (")
     return name, constants.rstrip(")")
 
