@@ -1,12 +1,13 @@
 """An experiment: studies that lie beside it as TOML files, and what is concluded from them.
 
-``python -m experiments.NAME`` runs the studies (or what is left of them), then writes the tables and the figures.
-``--publish`` also puts them into the experiment's own folder, where ``README.md`` and the documentation show them.
+``python -m experiments NAME`` runs the studies (or what is left of them), writes the tables and the figures, and puts
+them into the experiment's own folder, where ``README.md`` and the documentation show them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from typing import Any
 import tyro
 
 import jaxvar as jv
+from experiments import tuning
 from experiments.found import Found, filled, write_found
 from jaxvar.figures import Drawing, save
 from jaxvar.files import write_whole
@@ -45,11 +47,11 @@ class Experiment:
 
     @property
     def folder(self) -> Path:
-        """Where its studies, its page and what was found are."""
+        """The folder of its studies, its page and what was found."""
         return FOLDER / self.name
 
     def studies(self) -> dict[str, Study]:
-        """By the names of their files, in alphabetical order."""
+        """Read the studies, by the names of their files in alphabetical order."""
         return {path.stem: jv.read_study(path) for path in sorted(self.folder.glob("*.toml"))}
 
     def run(self, options: Options) -> tuple[Conclusions, dict[str, StudyResult]]:
@@ -70,6 +72,11 @@ class Experiment:
         return conclusions, results
 
 
+def discovered(name: str) -> Experiment:
+    """Return the experiment in the folder of that name: what its ``conclude.py`` makes of its studies."""
+    return Experiment(name, importlib.import_module(f"experiments.{name}.conclude").conclude)
+
+
 def publish(name: str, conclusions: Conclusions, results: Mapping[str, StudyResult] | None = None) -> list[Path]:
     """Put figures, ``found.json`` and the tables of ``README.md`` into the folder of an experiment."""
     folder, paths = FOLDER / name, list[Path]()
@@ -78,7 +85,7 @@ def publish(name: str, conclusions: Conclusions, results: Mapping[str, StudyResu
         pdf.unlink()  # pages show the other one
         paths.append(png)
     behind = {name: {k: result.config[k] for k in ("study", "runs")} for name, result in (results or {}).items()}
-    paths.append(write_found(folder / "found.json", Found(f"{COMMAND}.{name} --publish", behind, conclusions.tables)))
+    paths.append(write_found(folder / "found.json", Found(f"{COMMAND} {name}", behind, conclusions.tables)))
     readme = folder / "README.md"
     return [*paths, _write(readme, filled(readme.read_text(), conclusions.tables))]
 
@@ -106,7 +113,7 @@ class Options:
 
 
 def sized(study: Study, options: Options) -> Study:
-    """A study with the seeds and the length that were asked for; records given as a list keep their shares."""
+    """Return a study with the seeds and the length asked for; records given as a list keep their shares."""
     changes: dict[str, Any] = {} if options.seeds is None else {"seeds": options.seeds}
     if options.longer != 1.0:
         length = max(2, round(study.length * options.longer))
@@ -118,16 +125,17 @@ def sized(study: Study, options: Options) -> Study:
 
 
 def main(experiment: Experiment, argv: list[str] | None = None) -> int:
-    """Exit code 0 when done, 1 when a study or one of its runs failed; bad usage exits with 2."""
+    """Return the exit code: 0 when done, 1 when a study or one of its runs failed; bad usage exits with 2."""
     start = time.perf_counter()
-    options = tyro.cli(Options, prog=f"{COMMAND}.{experiment.name}", args=argv)
+    options = tyro.cli(Options, prog=f"{COMMAND} {experiment.name}", args=argv)
     jv.tune_cpu()
     try:
         conclusions, results = experiment.run(options)
     except (ValueError, RunError) as error:
         print(f"the experiment failed: {error}", file=sys.stderr)
         return 1
-    for line in (failed := [line for result in results.values() for line in failures(result)]):
+    played = [tuning.without_empty_sets(r) if name.startswith("tune") else r for name, r in results.items()]
+    for line in (failed := [line for result in played for line in failures(result)]):
         print(line, file=sys.stderr)
     for table in conclusions.tables.values():
         print(f"\n{table.text()}", end="")

@@ -41,14 +41,14 @@ def write_found(path: Path, found: Found) -> Path:
 
 
 def read_found(path: Path) -> Found:
-    """What :func:`write_found` wrote."""
+    """Read what :func:`write_found` wrote."""
     content = json.loads(path.read_text())
     tables = {name: _from_json(table) for name, table in content["tables"].items()}
     return Found(content["command"], content["studies"], tables)
 
 
 def filled(text: str, tables: Mapping[str, Table]) -> str:
-    """``text`` with each block ``<!-- table: NAME --> ... <!-- end -->`` holding the table of that name."""
+    """Fill each block ``<!-- table: NAME --> ... <!-- end -->`` of ``text`` with the table of that name."""
 
     def block(match: re.Match[str]) -> str:
         if match[1] not in tables:

@@ -13,7 +13,7 @@ from jaxvar.study.result import CellResult, StudyResult
 
 
 def restricted(result: StudyResult, parameter: str, low: float, high: float) -> StudyResult:
-    """The cells in which ``low <= parameter <= high``."""
+    """Return the cells in which ``low <= parameter <= high``."""
     values = {id(cell): swept_value(cell, parameter) for cell in result.cells}
     kept = tuple(c for c in result.cells if values[id(c)] is not None and low <= values[id(c)] <= high)
     if not kept:
@@ -24,7 +24,7 @@ def restricted(result: StudyResult, parameter: str, low: float, high: float) -> 
 def exponents(
     result: StudyResult, parameter: str, low: float = 0.0, high: float = np.inf, *, power: float = 1.0
 ) -> dict[tuple[str, str], Interval | None]:
-    """Exponents of regret in ``parameter^power`` where the parameter is from ``low`` to ``high``.
+    """Return exponents of regret in ``parameter^power`` where the parameter is from ``low`` to ``high``.
 
     By the names of environment and algorithm; None where there are fewer than two points with a logarithm.
     """
@@ -33,13 +33,13 @@ def exponents(
 
 
 def scaled(interval: Interval, factor: float) -> Interval:
-    """An interval in another unit; ``factor`` is positive."""
+    """Return an interval in another unit; ``factor`` is positive."""
     ends = {name: factor * getattr(interval, name) for name in ("estimate", "low", "high")}
     return dataclasses.replace(interval, **ends)
 
 
 def ratio(cell: CellResult, other: CellResult, *, level: float = 0.95) -> Interval:
-    """Mean final regret of a cell over that of another one, with a bootstrap interval; common seeds are kept together.
+    """Return mean final regret over that of another cell, with a bootstrap interval; common seeds are drawn together.
 
     Raises:
       ValueError: where the other mean, or that of a resample, is not positive.

@@ -1,4 +1,4 @@
-"""``python -m experiments.audit``: the audit as ``jaxvar audit`` makes it, put beside its page."""
+"""``python -m experiments audit``: the audit as ``jaxvar audit`` makes it, put beside its page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Options:
 
 
 def conclude(outcome: Outcome) -> Conclusions:
-    """How many findings had which verdict; every group; the counterexamples."""
+    """Make the tables of verdicts, groups and counterexamples, and a figure for each group."""
     tables = {"verdicts": _verdicts(outcome)}
     tables |= {_stem(group): group_table(outcome, group) for group in outcome.groups}
     examples = counterexamples(outcome)
@@ -47,7 +47,7 @@ def conclude(outcome: Outcome) -> Conclusions:
 
 
 def without_repeats(examples: Table) -> Table:
-    """Cases with the same counterexample in one line."""
+    """Join cases with the same counterexample in one line."""
     cases: dict[tuple[str, ...], list[str]] = {}
     for case, *rest in examples.rows:
         cases.setdefault(tuple(rest), []).append(case)
@@ -70,8 +70,8 @@ def _stem(group: str) -> str:
 
 
 def main() -> int:
-    """Exit code 1 where a statement that should hold is broken, 2 for bad usage."""
-    options = tyro.cli(Options, prog=f"{COMMAND}.audit")
+    """Return the exit code: 1 where a statement that should hold is broken, 2 for bad usage."""
+    options = tyro.cli(Options, prog=f"{COMMAND} audit")
     jv.tune_cpu()
     try:
         outcome = audit(Audit(seeds=options.seeds, rounds=options.rounds, progress=options.progress))

@@ -1,4 +1,4 @@
-"""``python -m experiments.calibration``: tables and figures of the presets that come with jaxvar.
+"""``python -m experiments calibration``: tables and figures of the presets that come with jaxvar.
 
 The presets hold every count. To measure them again is the work of ``jaxvar calibrate``, with the command each of them
 names.
@@ -15,7 +15,7 @@ from jaxvar.theory.calibration import read_calibration
 
 
 def conclude() -> Conclusions:
-    """Of both presets: what was found, every point, and the figure of the switch that they have."""
+    """Show both presets: what was found, every point, and the figure of the switch that they have."""
     found = {setting: read_calibration(PRESETS / f"{setting}.json") for setting in SETTINGS}
     tables = {setting: summary(one) for setting, one in found.items()}
     tables |= {f"{setting}_points": points(one) for setting, one in found.items()}

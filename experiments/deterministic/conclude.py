@@ -25,7 +25,7 @@ EPISODE_RIVALS = {
 
 
 def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
-    """Tables and figures; the tuned multipliers are those of the experiment on variance."""
+    """Make tables and figures; the tuned multipliers are those of the experiment on variance."""
     chosen = tuning.found_in(FOLDER / "variance" / "found.json")
     tuning.check(chosen, results.values())
     tables = {name: _last_decade(result) for name, result in results.items()}
@@ -36,13 +36,13 @@ def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
 
 
 def _rivals(bandits: StudyResult) -> dict[str, str]:
-    """OFUL with tuned constants for tuned ones, with the theorem's for all others."""
+    """Return the rival of each algorithm: OFUL, tuned for tuned ones, with the theorem's constants for all others."""
     ofuls = {"tuned" in a: a for a in bandits.algorithms if a.startswith("OFUL (")}
     return {a: ofuls["(tuned" in a] for a in bandits.algorithms if a not in ofuls.values()}
 
 
 def _last_decade(result: StudyResult) -> Table:
-    """How much regret the last nine tenths of the run add."""
+    """Show how much regret the last nine tenths of the run add."""
     last = int(result.cells[0].rounds[-1])
     start = last // 10
     columns = (
@@ -83,7 +83,7 @@ def _growth(cell: CellResult, start: int) -> tuple[object, ...]:
 
 
 def _flattening(bandits: StudyResult, multiplier: float) -> Table:
-    """Predicted rounds until SAVE has dropped all arms but the best, in the problem with the median gap."""
+    """Predict the rounds until SAVE has dropped all arms but the best, in the problem with the median gap."""
     presets = {
         "SAVE (paper)": constants.paper(),
         "SAVE (practical)": constants.practical(),

@@ -19,7 +19,7 @@ NEVER = "no end of it in sight"
 
 
 def against_table(result: StudyResult, rivals: dict[str, str]) -> Table:
-    """Algorithms against their rivals, in every problem."""
+    """Compare algorithms with their rivals, in every problem."""
     found = {(environment_name(cell), cell.algorithm): cell for cell in result.cells}
     lines = []
     for problem in dict.fromkeys(name for name, _ in found):
@@ -54,7 +54,7 @@ def _note(difference: Interval, meeting: Interval | None) -> str:
 
 
 def crossing(cell: CellResult, other: CellResult, *, level: float = 0.95) -> Interval | None:
-    """When two power laws, with the exponents of the last decade and through the last points, are equal.
+    """Return when two power laws, with the exponents of the last decade and through the last points, are equal.
 
     None where ``cell`` is ahead already, and where its interval does not end before :data:`LONGEST`.
     """
@@ -77,7 +77,7 @@ def crossing(cell: CellResult, other: CellResult, *, level: float = 0.95) -> Int
 
 
 def _equal(rounds: Array, mine: Array, theirs: Array) -> Array:
-    """For ``[resamples, rounds]``; the last round where ``mine`` is not above, infinity where it grows no slower."""
+    """Return when curves meet, [resamples]: the last round if ``mine`` is not above, infinity if it grows no slower."""
     where = np.log(rounds) - np.log(rounds).mean()
     slopes = [np.log(v) @ where / np.sum(where**2) for v in (mine, theirs)]
     slower = slopes[1] - slopes[0]

@@ -14,7 +14,7 @@ DEEPEST = 40
 
 
 def median_gap(dim: int, num_arms: int, draws: int = 20_000) -> float:
-    """Between the best and the second best of arms drawn uniformly on the sphere, as theta* is."""
+    """Return the median gap between the two best of arms drawn uniformly on the sphere, as theta* is."""
     rng = np.random.default_rng(0)
     arms = rng.normal(size=(draws, num_arms, dim))
     # theta* may be the first axis: the law of the arms does not change when the sphere is turned
@@ -23,7 +23,7 @@ def median_gap(dim: int, num_arms: int, draws: int = 20_000) -> float:
 
 
 def layer_rounds(dim: int, layer: int) -> float:
-    """About the rounds that a layer takes until no unit arm is wider than ``2^-l``.
+    """Return about how many rounds a layer takes until no unit arm is wider than ``2^-l``.
 
     Each multiplies the determinant by ``1 + 4^-l``, which grows from ``4^-ld`` to about ``4^ld``.
     """
@@ -31,7 +31,7 @@ def layer_rounds(dim: int, layer: int) -> float:
 
 
 def rounds_until_flat(constants: RadiusConstants, dim: int, gap: float) -> tuple[int, int]:
-    """The first layer that drops an arm which is ``gap`` worse than the best, and the rounds that fill all up to it.
+    """Return the first layer that drops an arm ``gap`` worse than the best, and the rounds that fill all up to it.
 
     The number of layers in the logarithms is that of a run as long as this. Without noise the empirical variance is
     what the ridge leaves of theta*, at most ``4^-l``.

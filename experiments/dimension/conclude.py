@@ -18,7 +18,7 @@ SWEPT = {"sphere": "dim", "cube": "cube_dim"}  # by study
 
 
 def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
-    """Tables and figures; the tuned multipliers are those of the experiment on variance."""
+    """Make tables and figures; the tuned multipliers are those of the experiment on variance."""
     tuning.check(tuning.found_in(FOLDER / "variance" / "found.json"), results.values())
     tables = {}
     for name, parameter in SWEPT.items():
@@ -52,7 +52,7 @@ def _exponents(results: Mapping[str, StudyResult]) -> Table:
 
 
 def _shares(result: StudyResult, parameter: str) -> Table:
-    """Uniform play shows how the size of the rewards changes with the dimension."""
+    """Show regret over uniform play's, which tells how the size of the rewards changes with the dimension."""
     found = rows(result, parameter)
     values = list(next(iter(found.values())))
     lines = [

@@ -1,4 +1,4 @@
-"""``python -m experiments.headline``: run the study of that name, then make its figures, its tables and its page."""
+"""``python -m experiments headline``: run the study of that name, then make its figures, its tables and its page."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def make(options: Headline) -> tuple[jv.StudyResult, list[Path]]:
 
 
 def main() -> int:
-    """Exit code 0 when done, 1 when the study or one of its runs failed."""
+    """Return the exit code: 0 when done, 1 when the study or one of its runs failed."""
     options = tyro.cli(Headline, prog="scripts/study")
     jv.tune_cpu()
     start = time.perf_counter()

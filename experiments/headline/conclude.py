@@ -13,7 +13,7 @@ LEVEL = "noise.std"
 
 
 def conclude(result: StudyResult) -> Conclusions:
-    """What the page shows."""
+    """Make what the page shows."""
     finals = {id(cell): mean_interval(sample(cell).final) for cell in result.cells}
     differences = {id(pair.cell): pair.difference for pair in against_reference(result)}
     seeds, last = len(result.cells[0].seeds), int(result.cells[0].rounds[-1])
@@ -29,7 +29,7 @@ def conclude(result: StudyResult) -> Conclusions:
 
 
 def _by_noise(caption: str, result: StudyResult, values: dict[int, Interval]) -> Table:
-    """One line per algorithm, one column per noise level."""
+    """Show values, a line for each algorithm and a column for each noise level."""
     levels = list(dict.fromkeys(_level(cell) for cell in result.cells))
     rows = []
     for label in result.algorithms:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from experiments import tuning
+from experiments.by_value import regret_by_horizon
 from experiments.experiment import Conclusions
-from experiments.table2.by_horizon import regret_by_horizon
-from experiments.table2.tuning import check_tuned, tuning_table
 from jaxvar.analysis import Interval, Slope, sample, slopes_in
 from jaxvar.figures import against_parameter
 from jaxvar.study.result import StudyResult
@@ -21,19 +21,20 @@ UNIFORM = "Uniform play"
 
 
 def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
-    """Of the studies ``horizons`` and ``tune``."""
+    """Make tables and figure of the studies ``horizons`` and ``tune``."""
     horizons, tune = results["horizons"], results["tune"]
-    check_tuned(Path(__file__).parent, tune, (horizons,))
+    if tuning.at_own_size(tune, Path(__file__).with_name("tune.toml")):
+        tuning.check(tuning.chosen(tune), (horizons,))
     tables = {
         "exponents": exponents(horizons),
         "horizons": regret_by_horizon((horizons,)),
-        "tune": tuning_table(tune),
+        "tuned": tuning.table(tune),
     }
     return Conclusions(tables, {"horizons": against_parameter(horizons, "horizon")})
 
 
 def exponents(horizons: StudyResult) -> Table:
-    """Exponents in H, the longest horizon's regret over the shortest's, and what is left beside uniform play."""
+    """Show exponents in H, the longest horizon's regret over the shortest's, and what is left beside uniform play."""
     found = slopes_in(horizons, "horizon")
     uniform = {s.environment: s for s in found if s.algorithm == UNIFORM}
     rows = [
@@ -63,7 +64,7 @@ def exponents(horizons: StudyResult) -> Table:
 
 
 def relative_exponent(slope: Slope, reference: Slope, *, resamples: int = 2000, seed: int = 0) -> Interval:
-    """The exponent minus the reference's: how regret grows where the reference's would be the same at every H."""
+    """Return the exponent minus the reference's: how regret grows if the reference's were the same at every H."""
     where = np.log(slope.x)
     weights = (where - where.mean()) / np.sum((where - where.mean()) ** 2)
 
@@ -74,12 +75,12 @@ def relative_exponent(slope: Slope, reference: Slope, *, resamples: int = 2000, 
 
 
 def growth(slope: Slope, *, resamples: int = 2000, seed: int = 0) -> Interval:
-    """Regret at the last point over that at the first."""
+    """Return regret at the last point over that at the first."""
     return _bootstrap(_final(slope), lambda means: means[..., -1] / means[..., 0], "ratio", resamples, seed)
 
 
 def _final(slope: Slope) -> Array:
-    """``[seeds, points]`` of the seeds that went well at every point."""
+    """Return final regret of the seeds that went well at every point, [seeds, points]."""
     samples = [sample(cell) for cell in slope.cells]
     if any(len(s.seeds) != len(samples[0].seeds) for s in samples):
         raise ValueError(f"{slope.algorithm} in {slope.environment}: seeds failed at some horizons only")
@@ -87,7 +88,7 @@ def _final(slope: Slope) -> Array:
 
 
 def _bootstrap(values: Array, statistic: Any, of: str, resamples: int, seed: int) -> Interval:
-    """A statistic of the means over ``values [seeds, ...]`` with its percentile interval."""
+    """Return a statistic of the means over ``values [seeds, ...]`` with its percentile interval."""
     draws = np.random.default_rng(seed).integers(len(values), size=(resamples, len(values)))
     drawn = statistic(np.stack([values[index].mean(0) for index in draws]))
     low, high = np.quantile(drawn, [0.025, 0.975])

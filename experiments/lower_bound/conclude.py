@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jaxvar as jv
-from experiments.experiment import Conclusions, Experiment
+from experiments.experiment import Conclusions
 from experiments.lower_bound.predict import first_drop
 from jaxvar.analysis import Interval
 from jaxvar.analysis.captions import constants_text, seeds_text
@@ -21,7 +21,7 @@ UNIFORM = "Uniform play"  # label of an algorithm
 
 
 def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
-    """Tables and the figure of the three studies."""
+    """Make tables and the figure of the three studies."""
     cube, budget, blocks = (results[name] for name in ("cube", "budget", "blocks"))
     tables = {
         "bounds": _bounds(cube, budget, blocks),
@@ -34,7 +34,7 @@ def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
 
 
 def bound(result: StudyResult, cell: CellResult) -> float:
-    """The lower bound of the cell's environment, which holds at gap multiplier 1."""
+    """Return the lower bound of the cell's environment, which holds at gap multiplier 1."""
     (entry,) = (e for e in result.config["study"]["environment"] if e["label"] == cell.environment)
     options = {name: value for name, value in entry.items() if name not in ("name", "label", "sweep")}
     environment = getattr(jv, entry["name"])(num_rounds=cell.num_rounds, **{**options, **cell.environment_settings})
@@ -42,7 +42,7 @@ def bound(result: StudyResult, cell: CellResult) -> float:
 
 
 def ratio(result: StudyResult, cell: CellResult) -> Interval:
-    """Mean regret over the bound."""
+    """Return mean regret over the bound."""
     return jv.analysis.mean_interval(sample(cell).final / bound(result, cell))
 
 
@@ -64,7 +64,7 @@ def _ratio_of(result: StudyResult, algorithm: str, environment: str, **settings:
 def _problems(
     cube: StudyResult, budget: StudyResult, blocks: StudyResult
 ) -> tuple[tuple[str, StudyResult, str, dict[str, float]], ...]:
-    """Gap multiplier 1, where the bound is proved: a title, the study, the environment's label and its setting."""
+    """Return the problems with gap multiplier 1, where the bound is proved: title, study, environment, setting."""
     return (
         ("hypercube", cube, "hypercube", {"gap_multiplier": 1.0}),
         ("budget, level 0.2", budget, "budget", {"level": 0.2}),
@@ -149,7 +149,7 @@ def _budget(budget: StudyResult) -> Table:
 
 
 def _drops(cube: StudyResult) -> Table:
-    """When SAVE can tell the best corner from the worst."""
+    """Predict when SAVE can tell the best corner from the worst."""
     study = cube.config["study"]
     cube_dim, num_rounds = study["environment"][0]["cube_dim"], cube.cells[0].num_rounds
     save = next(entry for entry in study["algorithm"] if entry["name"] == "save")
@@ -176,7 +176,7 @@ def _drops(cube: StudyResult) -> Table:
 
 
 def _option(budget: StudyResult, name: str) -> float:
-    """Of the environment with the larger gaps."""
+    """Return an option of the environment with the larger gaps."""
     (entry,) = (e for e in budget.config["study"]["environment"] if e["label"] == LARGER)
     return float(entry[name])
 
@@ -236,6 +236,3 @@ def _points(axis: Any, values: Sequence[float], ratios: Sequence[Interval | None
         linewidth=0.8,
         capsize=1.5,
     )
-
-
-EXPERIMENT = Experiment("lower_bound", conclude)

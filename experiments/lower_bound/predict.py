@@ -14,7 +14,7 @@ MOST_LAYERS = 30
 def first_drop(
     gap: float, constants: RadiusConstants, cube_dim: int, num_rounds: int, *, noise_bound: float, delta: float
 ) -> float:
-    """The round in which the first layer is full that drops an arm of this gap, rewards being of size 1.
+    """Return the round in which the first layer is full that drops an arm of this gap, rewards being of size 1.
 
     The corners ``(1, a)`` have squared norm d + 1 and, all played alike, the mean of their outer products is the
     identity: layer l is full at the matrix ``(d + 1) 4^l I``, having started at ``4^-l I``, and every update multiplies

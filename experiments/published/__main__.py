@@ -1,4 +1,4 @@
-"""``python -m experiments.published [NAME] [options]``: run one setting, or all that take minutes."""
+"""``python -m experiments published [NAME] [options]``: run one setting, or all that take minutes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ import numpy as np
 import tyro
 
 import jaxvar as jv
-from experiments.experiment import COMMAND, Conclusions, Options, publish
+from experiments.experiment import COMMAND, FOLDER, Conclusions, Options, publish
+from experiments.found import read_found
 from experiments.published._conclude import conclude, settings_table
 from experiments.published._setting import Played, Setting, play
 from jaxvar.figures import Drawing, save
 from jaxvar.files import write_whole
+from jaxvar.tables import Table
 
 # Every module but this one and what modules share: adding a file with a ``SETTING`` adds a setting.
 NAMES = tuple(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]) if not m.name.startswith("_"))
@@ -38,7 +40,7 @@ class Published(Options):
 
 
 def load(name: str) -> Setting:
-    """The setting of the module of that name."""
+    """Return the setting of the module of that name."""
     setting = importlib.import_module(f"experiments.published.{name}").SETTING
     assert isinstance(setting, Setting)
     return setting
@@ -62,19 +64,16 @@ def run(setting: Setting, options: Options) -> Conclusions:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 0 when done, 1 when a run failed, 2 for bad usage."""
+    """Return the exit code: 0 when done, 1 when a run failed, 2 for bad usage."""
     named = arguments[:1] if arguments and not arguments[0].startswith("-") else []
     if any(name not in NAMES for name in named):
-        print(f"usage: {COMMAND}.published [{' | '.join(NAMES)}] [options], got {named[0]!r}", file=sys.stderr)
+        print(f"usage: {COMMAND} published [{' | '.join(NAMES)}] [options], got {named[0]!r}", file=sys.stderr)
         return 2
-    options = tyro.cli(Published, prog=f"{COMMAND}.published [NAME]", args=arguments[len(named) :])
-    if named and options.publish:
-        print("publish is for all settings together, without a name", file=sys.stderr)
-        return 2
+    options = tyro.cli(Published, prog=f"{COMMAND} published [NAME]", args=arguments[len(named) :])
     jv.tune_cpu()
     jax.config.update("jax_enable_x64", True)  # before anything is built: leaves have the session's float type
     settings = [setting for setting in map(load, named or NAMES) if named or not setting.slow]
-    start, tables, figures = time.perf_counter(), {"settings": settings_table(settings)}, dict[str, Drawing]()
+    start, tables, figures = time.perf_counter(), dict[str, Table](), dict[str, Drawing]()
     try:
         for setting in settings:
             conclusions = run(setting, options)
@@ -85,6 +84,9 @@ def main(arguments: list[str]) -> int:
         return 1
     print(f"\n{time.perf_counter() - start:.0f} seconds.")
     if options.publish:
+        if named:  # all others stay as they are stored
+            tables = {**read_found(FOLDER / "published" / "found.json").tables, **tables}
+        tables["settings"] = settings_table([one for one in map(load, NAMES) if one.name in tables])
         for path in publish("published", Conclusions(tables, figures)):
             print(f"  {path}")
     return 0

@@ -17,7 +17,7 @@ from jaxvar.tables import Column, Table
 
 
 def conclude(setting: Setting, played: Sequence[Played]) -> Conclusions:
-    """Regret on the way, differences to the reference at the end, what is known of plans; and the curves."""
+    """Show regret on the way, differences to the reference at the end, what is known of plans; draw the curves."""
     seeds = len(next(iter(played[0].regret.values())))
     tables = {
         setting.name: regret_table(setting, played, seeds),
@@ -29,7 +29,7 @@ def conclude(setting: Setting, played: Sequence[Played]) -> Conclusions:
 
 
 def settings_table(settings: Sequence[Setting]) -> Table:
-    """What is played, and how often."""
+    """Show what is played, and how often."""
     rows = [(s.name, s.source, s.about, f"{s.length:,} {s.unit}s", s.seeds) for s in settings]
     titles = ("setting", "source", "problem", "length")
     return Table(
@@ -40,7 +40,7 @@ def settings_table(settings: Sequence[Setting]) -> Table:
 
 
 def regret_table(setting: Setting, played: Sequence[Played], seeds: int) -> Table:
-    """At a tenth, at half and at the end; of several problems, at half and at the end."""
+    """Show regret at a tenth, at half and at the end; of several problems, at half and at the end."""
     shares = (0.1, 0.5, 1.0) if len(played) == 1 else (0.5, 1.0)
     places = [(one, _at(one, share)) for one in played for share in shares]
     titles = [f"{setting.unit} {one.times[i]:,}" for one, i in places]
@@ -52,13 +52,13 @@ def regret_table(setting: Setting, played: Sequence[Played], seeds: int) -> Tabl
 
 
 def left_out(played: Sequence[Played]) -> str:
-    """Whose arithmetic failed in which seeds; nothing where all went well."""
+    """Name the algorithms whose arithmetic failed and the seeds; nothing where all went well."""
     failed = [f"{label} in {', '.join(map(str, seeds))}" for one in played for label, seeds in one.left_out.items()]
     return f" Seeds left out for all, since an inverse lost its definiteness: {'; '.join(failed)}." if failed else ""
 
 
 def differences_table(setting: Setting, played: Sequence[Played], seeds: int) -> Table:
-    """Of the last problem: regret at the end minus the reference's on the same seeds, their ratio, and the spread."""
+    """Compare regret at the end of the last problem with the reference's on the same seeds."""
     final = {label: values[:, -1] for label, values in played[-1].regret.items()}
     reference = final[setting.reference]
     rows = []
@@ -90,7 +90,7 @@ def differences_table(setting: Setting, played: Sequence[Played], seeds: int) ->
 
 
 def plans_table(played: Sequence[Played], seeds: int) -> Table:
-    """How often plans were optimistic, and the confidence event."""
+    """Show how often plans were optimistic and the confidence event held."""
     rows = [
         (label, float(optimistic.mean()), proportion_interval(int(held.sum()), seeds, "confidence event"))
         for one in played
@@ -106,7 +106,7 @@ def plans_table(played: Sequence[Played], seeds: int) -> Table:
 
 
 def curves(setting: Setting, played: Sequence[Played], seeds: int) -> Drawing:
-    """Regret against time, a panel for each problem; on logarithmic axes from the last of the first thousandth on."""
+    """Draw regret against time, a panel for each problem; logarithmic axes begin after a thousandth of the run."""
     look, handles = looks(list(played[0].regret)), dict[str, Any]()
     with style():
         grid = panels(len(played), "a4", height=2.6, sharey=True)
@@ -121,7 +121,7 @@ def curves(setting: Setting, played: Sequence[Played], seeds: int) -> Drawing:
 
 
 def _draw(axis: Any, times: np.ndarray, values: np.ndarray, look: Look, shift: int) -> Any:
-    """One curve; markers are few, and shifted so that those of neighbours do not hide each other."""
+    """Draw one curve; markers are few, and shifted so that those of neighbours do not hide each other."""
     mean, half = interval(values)
     low = np.maximum(mean - half, 1e-3 * mean)  # above 0, for logarithmic axes
     axis.fill_between(times, low, mean + half, color=look.colour, alpha=0.2, linewidth=0)
@@ -136,6 +136,6 @@ def _at(one: Played, share: float) -> int:
 
 
 def _ratio_of_means(values: np.ndarray, axis: int) -> np.ndarray:
-    """Of ``values [..., seeds, 2]``, first by second."""
+    """Divide the first mean of ``values [..., seeds, 2]`` by the second."""
     means = values.mean(axis=axis)
     return np.asarray(means[..., 0] / means[..., 1])

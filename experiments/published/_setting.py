@@ -10,10 +10,10 @@ import jax
 import numpy as np
 
 import jaxvar as jv
-from experiments.episodes import study
 
-ROOT_KEY = study.ROOT_KEY
-MOST_FAILED = 0.01  # of the seeds: weights without a floor, as published, can break the arithmetic
+ROOT_KEY = 0
+RECORDS = {"round": (40, 10), "episode": (60, 100)}  # numbers of records, in equal ratios and in equal steps
+MOST_FAILED = {"round": 0.01, "episode": 0.0}  # of the seeds: weights without a floor can break the arithmetic
 
 
 class Problem(NamedTuple):
@@ -53,50 +53,50 @@ class Played(NamedTuple):
 
 
 def play(setting: Setting, seeds: int, length: int, progress: bool = True) -> tuple[Played, ...]:
-    """Everyone in every problem."""
-    run = _episodes if setting.unit == "episode" else _rounds
-    return tuple(run(problem, seeds, length, progress) for problem in setting.build(length))
+    """Play every problem with all of its algorithms."""
+    return tuple(_play(problem, setting.unit, seeds, length, progress) for problem in setting.build(length))
 
 
-def _rounds(problem: Problem, seeds: int, length: int, progress: bool) -> Played:
-    times = np.unique(np.concatenate([jv.log_spaced(length, 40), jv.linear_spaced(length, 10)]))
-    regret, left_out, went_well = {}, dict[str, list[int]](), np.ones(seeds, bool)
+def _play(problem: Problem, unit: str, seeds: int, length: int, progress: bool) -> Played:
+    in_log, evenly = RECORDS[unit]
+    times = np.unique(np.concatenate([jv.log_spaced(length, in_log), jv.linear_spaced(length, evenly)]))
+    played = Played(problem.title, times, {}, {}, {})
+    went_well = np.ones(seeds, bool)
     for label, algorithm in problem.algorithms.items():
         if progress:
             print(f"{problem.title}: {label}", flush=True)
+        plans = unit == "episode" and hasattr(algorithm, "confidence")
         out = jv.simulate(
             algorithm,
             problem.environment,
             key=jax.random.key(ROOT_KEY),
-            num_rounds=length,
             num_seeds=seeds,
             record_at=times.tolist(),
+            recorders=(jv.record.regret(), *((jv.record.optimism(), jv.record.confidence()) if plans else ())),
+            chunk=_chunk(seeds),
             progress=progress,
+            **{f"num_{unit}s": length},
         )
         failed = np.flatnonzero(out.status)
-        if len(failed) > MOST_FAILED * seeds:
+        if len(failed) > MOST_FAILED[unit] * seeds:
             out.raise_if_failed()
         if len(failed):
-            left_out[label] = [int(out.seeds[i]) for i in failed]
+            played.left_out[label] = [int(out.seeds[i]) for i in failed]
             went_well[failed] = False
-        regret[label] = out.regret
-    return Played(problem.title, times, {label: values[went_well] for label, values in regret.items()}, left_out, {})
+        played.regret[label] = out.regret
+        if plans:
+            played.plans[label] = (out.optimistic[:, -1] / length, out.confidence.all(axis=-1)[:, -1])
+    return played._replace(regret={label: values[went_well] for label, values in played.regret.items()})
 
 
-def _episodes(problem: Problem, seeds: int, length: int, progress: bool) -> Played:
-    title, environment, algorithms = problem
-    results = study.run(study.Problem(title, environment, seeds, length, algorithms), progress)
-    regret = {label: one.regret for label, one in results.played.items()}
-    plans = {
-        label: (one.optimistic, one.held[:, -1])
-        for label, one in results.played.items()
-        if one.optimistic is not None and one.held is not None
-    }
-    return Played(title, results.episodes, regret, {}, plans)
+def _chunk(seeds: int) -> int | None:
+    """Share few seeds out evenly among the devices: filled up to whole blocks, some would play for nothing."""
+    devices = jax.local_device_count()
+    return -(-seeds // devices) * devices if seeds <= 8 * devices else None
 
 
 def ours(dim: int, num_rounds: int, **told: Any) -> dict[str, Any]:
-    """The algorithms that are not told the noise level, with practical constants, as rows beside the sources'."""
+    """Return the algorithms that are not told the noise level, with practical constants, to be shown beside theirs."""
     constants = jv.constants.practical()
     return {
         "AVE-UCB (practical)": jv.ave_ucb(dim, num_rounds, constants=constants, **told),

@@ -16,7 +16,7 @@ DIM, NUM_ARMS, NOISE_STD, NOISE_BOUND = 5, 20, 0.1, 1.0
 
 
 def algorithms(num_rounds: int) -> dict[str, Any]:
-    """The notebook's three, OFUL and CW-OFUL with the radius of their theorems, and ours."""
+    """Return the notebook's three, OFUL and CW-OFUL with the radius of their theorems, and ours."""
     told: dict[str, Any] = {"noise_bound": NOISE_STD, "delta": 0.01}  # a Gaussian is sub-Gaussian with its deviation
     return {
         "Greedy (radius 0)": jv.greedy(DIM),
@@ -30,7 +30,7 @@ def algorithms(num_rounds: int) -> dict[str, Any]:
 
 
 def problems(num_rounds: int) -> tuple[_setting.Problem, ...]:
-    """The one problem and its players."""
+    """Return the one problem and its players."""
     environment = jv.linear_bandit(
         DIM,
         NUM_ARMS,

@@ -15,7 +15,7 @@ DIM, NUM_ARMS, NOISE_STD, NOISE_BOUND, DELTA = 32, 128, 0.01, 1.0, 0.2
 
 
 def noises() -> dict[str, Any]:
-    """Label -> noise; 100 standard deviations away, the Gaussian's clipping at R changes nothing."""
+    """Return noise by label; 100 standard deviations away, the Gaussian's clipping at R changes nothing."""
     return {
         "Gaussian": jv.noise.clipped_gaussian(NOISE_STD, bound=NOISE_BOUND),
         "Rademacher": jv.noise.two_point(NOISE_STD),
@@ -23,7 +23,7 @@ def noises() -> dict[str, Any]:
 
 
 def algorithms(num_rounds: int) -> dict[str, Any]:
-    """The repository's two, and what they are to be compared with."""
+    """Return the repository's two, and what they are to be compared with."""
     told: dict[str, Any] = {"noise_bound": NOISE_BOUND, "delta": DELTA}
     return {
         "LOSAN (theorem)": jv.losan(DIM, **told),
@@ -37,7 +37,7 @@ def algorithms(num_rounds: int) -> dict[str, Any]:
 
 
 def problems(num_rounds: int) -> tuple[_setting.Problem, ...]:
-    """Theta* and 128 fixed arms uniform on the sphere in 32 dimensions, with both noises."""
+    """Return theta* and 128 fixed arms uniform on the sphere in 32 dimensions, with both noises."""
     return tuple(
         _setting.Problem(kind, jv.linear_bandit(DIM, NUM_ARMS, noise=noise), algorithms(num_rounds))
         for kind, noise in noises().items()

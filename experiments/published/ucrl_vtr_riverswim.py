@@ -1,4 +1,4 @@
-"""UCRL-VTR where its authors ran it (Ayoub et al. 2020): RiverSwim with tabular features, which takes half an hour."""
+"""UCRL-VTR where its authors ran it (Ayoub et al. 2020): RiverSwim with tabular features, which takes hours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from experiments.published import _setting, ucrl_vtr
 
 
 def problems(num_episodes: int) -> tuple[_setting.Problem, ...]:
-    """S = 5, H = 20, d = 50, rewards divided by H."""
+    """Return RiverSwim with S = 5, H = 20, d = 50 and rewards divided by H, and its players."""
     river = jv.riverswim(features="tabular")
     algorithms = ucrl_vtr.players(river, num_episodes, unit=river.horizon, value_bound=1.0)
     return (_setting.Problem("RiverSwim, tabular: S = 5, H = 20, d = 50", river, algorithms),)
@@ -17,7 +17,7 @@ SETTING = _setting.Setting(
     "ucrl_vtr_riverswim",
     "episode",
     length=50_000,
-    seeds=4,
+    seeds=200,
     build=problems,
     reference=ucrl_vtr.VTR,
     source="Ayoub, Jia, Szepesvari, Wang, Yang (2020), notebook",

@@ -14,7 +14,7 @@ UNIFORM = "Uniform play"
 
 
 def problems(num_episodes: int) -> tuple[_setting.Problem, ...]:
-    """S = 10, H = 100, radius 1."""
+    """Return RiverSwim with S = 10 and H = 100, and its players with radius 1."""
     river = jv.riverswim()
 
     def wvtr(num_moments: int, gamma: float) -> object:

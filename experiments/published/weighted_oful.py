@@ -34,11 +34,11 @@ class PublishedOful(ellipsoid.KnownVarianceEllipsoid):
     weighted: bool = flag(default=True, doc="by 1 / sigma; else every observation counts once.")
 
     def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
-        """``1 / sigma``, or 1."""
+        """Return ``1 / sigma``, or 1."""
         return 1 / jnp.sqrt(self.told(noise_var)) if self.weighted else jnp.ones_like(width)
 
     def radius_of(self, state: ellipsoid.EllipsoidState) -> jax.Array:
-        """In round t, counted from 1; arms have norm at most A = 1."""
+        """Return the radius in round t, counted from 1; arms have norm at most A = 1."""
         t = (state.round + 1).astype(self.dtype)
         log = jnp.log(4 * t**2 / self.delta)
         growth = jnp.sqrt(jnp.log1p(t / ((self.noise_bound + 1) ** 2 * self.lam)))
@@ -47,13 +47,13 @@ class PublishedOful(ellipsoid.KnownVarianceEllipsoid):
 
 
 def published(scale: float, weighted: bool) -> PublishedOful:
-    """With the multiplier C = ``scale``; lam = B = 1, delta = 0.1, ties to the lowest index."""
+    """Return the algorithm with the multiplier C = ``scale``; lam = B = 1, delta = 0.1, ties to the lowest index."""
     options: dict[str, Any] = {"delta": 0.1, "beta_scale": scale, "noise_bound": NOISE_BOUND, "ties": "lowest"}
     return factory(PublishedOful)(DIM, weighted=weighted, **options)
 
 
 def algorithms(num_rounds: int) -> dict[str, Any]:
-    """The repository's three, and the same algorithms at their theorems' constants and at its multiplier; and ours."""
+    """Return the repository's three, the same at their theorems' constants and at its multiplier, and ours."""
     told: dict[str, Any] = {"noise_bound": NOISE_BOUND, "delta": 0.1}
     return {
         "Greedy (radius 0)": jv.greedy(DIM, ties="lowest"),
@@ -72,7 +72,7 @@ def algorithms(num_rounds: int) -> dict[str, Any]:
 
 
 def problems(num_rounds: int) -> tuple[_setting.Problem, ...]:
-    """The one problem and its players."""
+    """Return the one problem and its players."""
     environment = jv.linear_bandit(
         DIM,
         NUM_ARMS,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import jaxvar as jv
-from experiments.experiment import Conclusions, Experiment
+from experiments.experiment import Conclusions
 from experiments.switch.predict import Layer, first_adaptive, layer
 from jaxvar.analysis.captions import seeds_text
 from jaxvar.constants import RadiusConstants
@@ -59,7 +59,7 @@ class Pair:
 
 
 def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
-    """Tables and figures of the three studies."""
+    """Make tables and figures of the three studies."""
     pairs = [pair for name in STUDIES for pair in pairs_of(results[name])]
     printed = pairs[0]
     tables = {"parting": _parting(pairs), "layers": _layers(printed), "dimensions": _dimensions(printed)}
@@ -67,7 +67,7 @@ def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
 
 
 def pairs_of(result: StudyResult) -> list[Pair]:
-    """The algorithms of a study, each in its two environments."""
+    """Return the algorithms of a study, each in its two environments."""
     study = result.config["study"]
     dim = study["environment"][0]["dim"]
     found = []
@@ -119,7 +119,7 @@ def _parting(pairs: list[Pair]) -> Table:
 
 
 def _ratio(pair: Pair) -> jv.analysis.Interval:
-    """Of the mean regrets at the last round, resampled by seed."""
+    """Return the ratio of the mean regrets at the last round, resampled by seed."""
     final = np.stack([pair.quiet.regret[:, -1], pair.noisy.regret[:, -1]], axis=1)
 
     def ratio(values: Array, axis: int) -> Array:
@@ -134,7 +134,7 @@ def _predicted(pair: Pair, numbers: range) -> list[Layer]:
 
 
 def _ends(pair: Pair, number: int) -> Array:
-    """The round in which each seed has filled a layer, of those that have gone further."""
+    """Return the round in which each seed has filled a layer, of those that have gone further."""
     counts = pair.quiet.records["layer_rounds"][:, -1].astype(np.float64)  # [seeds, 1 + capacity]
     filled = counts[:, number + 1 :].sum(axis=1) > 0
     return np.asarray(counts[filled, 1 : number + 1].sum(axis=1))
@@ -168,7 +168,7 @@ def _layers(pair: Pair) -> Table:
 
 
 def _dimensions(pair: Pair) -> Table:
-    """What the prediction says for other dimensions."""
+    """Predict the same for other dimensions."""
     known = {name: pair.facts[name] for name in ("noise_bound", "delta")}
     presets = [jv.constants.paper(), jv.constants.paper_fixed(), jv.constants.tight(), jv.constants.practical()]
     rows = []
@@ -184,7 +184,7 @@ def _dimensions(pair: Pair) -> Table:
 
 
 def _draw_rates(pairs: list[Pair]) -> Drawing:
-    """Regret per round between records, against the rounds."""
+    """Draw regret per round between records, against the rounds."""
     shown = [pair for label in SHOWN for pair in pairs if pair.label == label]
     handles: dict[str, Any] = {}
     with style():
@@ -211,7 +211,7 @@ def _draw_rates(pairs: list[Pair]) -> Drawing:
 
 
 def _rates(cell: CellResult, bins: int = 60) -> tuple[Array, jv.analysis.Interval]:
-    """Regret per round between some of the records, about evenly spaced in the logarithm."""
+    """Return regret per round between some of the records, about evenly spaced in the logarithm."""
     wanted = np.geomspace(cell.rounds[0], cell.rounds[-1], bins + 1)
     index = np.unique(np.searchsorted(cell.rounds, wanted).clip(max=len(cell.rounds) - 1))
     rounds, regret = cell.rounds[index].astype(np.float64), cell.regret[:, index]
@@ -220,7 +220,7 @@ def _rates(cell: CellResult, bins: int = 60) -> tuple[Array, jv.analysis.Interva
 
 
 def _draw_layers(pair: Pair) -> Drawing:
-    """Measured and predicted ends of layers, and the gaps they can see."""
+    """Draw measured and predicted ends of layers, and the gaps they can see."""
     found = _predicted(pair, range(1, DEEPEST + 1))
     numbers = [one.number for one in found]
     measured = [(n, _ends(pair, n)) for n in range(1, DEEPEST + 1)]
@@ -254,6 +254,3 @@ def _draw_layers(pair: Pair) -> Drawing:
             "an arm is dropped by then, from the radius; above the dotted line no arm is ever dropped."
         )
         return finish(grid.figure, list(handles.values()), list(handles), caption)
-
-
-EXPERIMENT = Experiment("switch", conclude)

@@ -32,7 +32,7 @@ class Layer:
 def layer(
     number: int, constants: RadiusConstants, dim: int, num_rounds: float, noise_bound: float, delta: float
 ) -> Layer:
-    """By the exact growth of the determinant, for unit arms whose directions are all played alike.
+    """Predict a layer by the exact growth of the determinant, for unit arms whose directions are all played alike.
 
     An update of layer l multiplies the determinant of its matrix by ``1 + 4^-l``. It starts at ``4^-l I`` and is full
     at ``4^l I``, so that ``d l log 16 / log(1 + 4^-l)`` updates fill it, with squared weights that add up to
@@ -56,7 +56,7 @@ def layer(
 def first_adaptive(
     constants: RadiusConstants, dim: int, *, num_rounds: float | None = None, noise_bound: float, delta: float
 ) -> Layer:
-    """The first layer that adapts; K, if not given, is the round in which that is full."""
+    """Return the first layer that adapts; K, if not given, is the round in which that is full."""
     for number in range(1, MOST_LAYERS + 1):
         length = sum(_rounds(i, dim) for i in range(1, number + 1)) if num_rounds is None else num_rounds
         found = layer(number, constants, dim, length, noise_bound, delta)

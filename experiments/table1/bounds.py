@@ -38,7 +38,7 @@ BOUNDS: Mapping[str, Callable[[Size], float]] = {
 
 
 def exponent(name: str, ends: tuple[Size, Size], ratio: float) -> float | None:
-    """How the bound grows between two sizes that are a ratio apart on a logarithmic axis; None where no rate is known.
+    """Return the bound's exponent between two sizes that are a ratio apart; None where no rate is known.
 
     Terms of lower order count, so that the number can be compared with a slope measured over the same range.
     """

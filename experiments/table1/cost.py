@@ -14,7 +14,7 @@ from jaxvar.tables import Column, Table
 
 
 def seconds_per_round(result: StudyResult) -> dict[str, dict[int, float]]:
-    """Of an algorithm and a dimension: seconds per round and seed, over all cells that play them."""
+    """Return seconds per round and seed by algorithm and dimension, over all cells that play them."""
     measured: dict[str, dict[int, list[Speed]]] = {}
     for cell in result.cells:
         dim = int(cell.environment_settings["dim"])
@@ -27,7 +27,7 @@ def _seconds(speeds: Sequence[Speed]) -> float:
 
 
 def table(results: Sequence[StudyResult]) -> Table:
-    """Ratios to OFUL in the same study, and exponents in d."""
+    """Show ratios to OFUL in the same study, and exponents in d."""
     found = {}
     for result in results:
         times = seconds_per_round(result)

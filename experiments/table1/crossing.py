@@ -18,7 +18,7 @@ LEVEL = 0.95
 
 
 def table(result: StudyResult) -> Table:
-    """A row for each algorithm and its constants, but OFUL."""
+    """Show a row for each algorithm and its constants, but OFUL."""
     cells = {labels.of(cell): cell for cell in labels.at_noise(result, QUIET).cells}
     rows = []
     for label, cell in cells.items():
@@ -37,7 +37,7 @@ def table(result: StudyResult) -> Table:
 
 
 def _crossing(cell: CellResult, oful: CellResult) -> tuple[str, Interval | None]:
-    """How the two compare, and where the first comes below the second if it does."""
+    """Compare two cells, and return where the first comes below the second if it does."""
     mine, theirs = sample(cell), sample(oful)
     late = cell.rounds >= max(1, cell.num_rounds // 10)
     logs = np.log(cell.rounds[late].astype(np.float64))
@@ -56,7 +56,7 @@ def _crossing(cell: CellResult, oful: CellResult) -> tuple[str, Interval | None]
 
 
 def _meeting(logs: Array, upper: Array, lower: Array) -> Array:
-    """Where lines through ``upper [lines, records]`` come down to ``lower``; infinite where they do not."""
+    """Return where lines through ``upper [lines, records]`` come down to ``lower``; infinite where they do not."""
     gap = upper - lower
     centred = logs - logs.mean()
     slope = gap @ centred / np.sum(centred**2)

@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.table1 import labels
 from experiments.table1.measured import NOISY, QUIET
-from experiments.table1.multipliers import Choice
+from experiments.tuning import Tried
 from jaxvar.analysis import Interval, mean_interval, sample
 from jaxvar.analysis.captions import seeds_text
 from jaxvar.figures.style import Drawing, finish, looks, panels, style
@@ -20,7 +20,7 @@ _GROUPS = {"paper": ("paper",), "calibrated": ("calibrated", "practical"), "tune
 
 
 def against_noise(result: StudyResult) -> Drawing:
-    """Final regret against the noise level, at d = 2."""
+    """Draw final regret against the noise level, at d = 2."""
     shown = {f"{name} constants": _points(result.cells, kinds, "noise.std") for name, kinds in _GROUPS.items()}
     caption = (
         f"{_caption(result)} d = 2. An algorithm that is missing among the calibrated has no smaller multiplier that "
@@ -30,7 +30,7 @@ def against_noise(result: StudyResult) -> Drawing:
 
 
 def against_dimension(result: StudyResult) -> Drawing:
-    """Final regret against the dimension, in both regimes."""
+    """Draw final regret against the dimension, in both regimes."""
     shown = {
         f"{kind}, {'no noise' if level == QUIET else f'noise {level:g}'}": _points(
             labels.at_noise(result, level).cells, (kind,), "dim"
@@ -41,15 +41,12 @@ def against_dimension(result: StudyResult) -> Drawing:
     return _drawn(shown, "dimension", _caption(result))
 
 
-def against_multiplier(chosen: Mapping[str, Choice]) -> Drawing:
-    """Geometric mean of the regret over the regimes, on held-out seeds."""
-    points: Points = {}
-    for name, choice in chosen.items():
-        shown = [(t.multiplier, t.interval()) for t in choice.trials if t.regret is not None]
-        points[name] = [(x, interval) for x, interval in shown if interval is not None]
+def against_multiplier(tried: Mapping[str, Tried]) -> Drawing:
+    """Draw regret on held-out seeds, averaged over the environments, against the multiplier."""
+    points = {name: [(x, mean_interval(regret)) for x, regret in one.regret.items()] for name, one in tried.items()}
     caption = (
-        "Geometric mean over the regimes of the mean regret on held-out seeds, with 95 % bootstrap percentile "
-        "intervals. No mark where a confidence set became empty."
+        "Mean regret over the environments and held-out seeds with 95 % t intervals. No mark where a confidence set "
+        "became empty. The mark furthest left is at 0."
     )
     return _drawn({"": points}, "multiplier", caption, height=2.6)
 

@@ -26,7 +26,7 @@ class Label:
 
 
 def read(label: str) -> Label:
-    """The parts of a label."""
+    """Return the parts of a label."""
     match = _LABEL.fullmatch(label)
     if match is None:
         raise ValueError(f"label must be a name and its constants, such as 'OFUL (tuned x0.1)', got {label!r}")
@@ -35,17 +35,17 @@ def read(label: str) -> Label:
 
 
 def of(cell: CellResult) -> Label:
-    """The parts of a cell's label."""
+    """Return the parts of a cell's label."""
     return read(cell.algorithm)
 
 
 def at_noise(result: StudyResult, *levels: float) -> StudyResult:
-    """The cells with one of these noise levels."""
+    """Return the cells with one of these noise levels."""
     return dataclasses.replace(
         result, cells=tuple(c for c in result.cells if c.environment_settings["noise.std"] in levels)
     )
 
 
 def noise_levels(result: StudyResult) -> list[float]:
-    """In increasing order."""
+    """Return the noise levels in increasing order."""
     return sorted({float(c.environment_settings["noise.std"]) for c in result.cells})

@@ -19,7 +19,7 @@ BY_NAME = {claim.name: claim for claim in CLAIMS}
 
 
 def claims(names: Sequence[str]) -> Table:
-    """What is claimed, row by row."""
+    """Show what is claimed, row by row."""
     rows = []
     for name in names:
         claim = BY_NAME[name]
@@ -31,7 +31,7 @@ def claims(names: Sequence[str]) -> Table:
 
 
 def regret(results: Sequence[StudyResult]) -> Table:
-    """Final regret in both regimes."""
+    """Show final regret in both regimes."""
     rows = []
     for result in results:
         quiet, noisy = (_by_label(labels.at_noise(result, level)) for level in (QUIET, NOISY))
@@ -53,7 +53,7 @@ def regret(results: Sequence[StudyResult]) -> Table:
 
 
 def growth(results: Sequence[StudyResult]) -> Table:
-    """Exponents in the rounds and in the total variance."""
+    """Show exponents in the rounds and in the total variance."""
     rows = []
     for result in results:
         levels = [level for level in labels.noise_levels(result) if level >= LOUD]
@@ -82,7 +82,7 @@ def growth(results: Sequence[StudyResult]) -> Table:
 
 
 def growth_in_dimension(results: Sequence[StudyResult]) -> Table:
-    """Exponents in d."""
+    """Show exponents in d."""
     rows = []
     for result in results:
         found = [
@@ -111,25 +111,25 @@ def _columns(quantities: Sequence[str]) -> tuple[Column, ...]:
 
 
 def order(row: tuple[object, ...]) -> tuple[int, int]:
-    """The order of the claims, then that of the constants."""
+    """Return the place of a row: the order of the claims, then that of the constants."""
     kind = str(row[1]).split()[0]
     return list(BY_NAME).index(str(row[0])), labels.KINDS.index(kind)
 
 
 def _by_label(result: StudyResult) -> dict[Label, CellResult]:
-    """Cells of one noise level; a study's reference that is only there to be compared with is one of them."""
+    """Return the cells of one noise level, with a study's reference that is only there to be compared with."""
     return {labels.of(cell): cell for cell in result.cells}
 
 
 def _beyond_oful(label: Label, cells: dict[Label, CellResult]) -> Interval | None:
-    """The paired difference to OFUL with the same kind of constants."""
+    """Return the paired difference to OFUL with the same kind of constants."""
     if label.name == "OFUL":
         return None
     return paired(cells[label], rival(label, cells)).difference
 
 
 def rival(label: Label, cells: dict[Label, CellResult]) -> CellResult:
-    """OFUL with the same kind of constants, or the paper's where there is none."""
+    """Return OFUL with the same kind of constants, or the paper's where there is none."""
     found = {other.kind: cell for other, cell in cells.items() if other.name == "OFUL"}
     return found.get(label.kind, found["paper"])
 
@@ -139,7 +139,7 @@ def _in_rounds(cell: CellResult) -> Interval | None:
 
 
 def _times(found: Interval | None, factor: float) -> Interval | None:
-    """An exponent times a factor, without digits that are rounding errors."""
+    """Return an exponent times a factor, without digits that are rounding errors."""
     if found is None:
         return None
     estimate, low, high = (round(factor * float(x), 9) for x in (found.estimate, found.low, found.high))

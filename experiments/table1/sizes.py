@@ -23,7 +23,7 @@ class First(NamedTuple):
 
 
 def observations(dim: int, layer: int) -> float:
-    """How many a layer takes until no arm is too uncertain.
+    """Return how many observations a layer takes until no arm is too uncertain.
 
     Each multiplies the determinant by ``1 + 4^-l``, which goes from that of ``4^-l I`` to that of ``4^l I``.
     """
@@ -31,7 +31,7 @@ def observations(dim: int, layer: int) -> float:
 
 
 def first_elimination(dim: int, noise_std: float, chosen: constants.RadiusConstants) -> First:
-    """Where arms of length 1 span the space evenly and R = 1, in a run that ends with this round."""
+    """Return the first elimination where unit arms span the space evenly and R = 1, in a run that ends with it."""
     rounds, layer = 0.0, 0
     while True:
         layer += 1
@@ -46,7 +46,7 @@ def first_elimination(dim: int, noise_std: float, chosen: constants.RadiusConsta
 
 
 def table(tuned: float) -> Table:
-    """For the constants of SAVE in these studies, ``tuned`` being a multiplier."""
+    """Show when SAVE can drop an arm with the constants of these studies, ``tuned`` being a multiplier."""
     presets = {
         "paper": constants.paper(),
         "practical": constants.practical(),

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from experiments import tuning
+from experiments.by_value import regret_by_horizon
 from experiments.experiment import Conclusions
-from experiments.table2.by_horizon import regret_by_horizon
-from experiments.table2.tuning import check_tuned, multiplier_at, tried, tuning_table
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.analysis import Interval, sample, slope_in_rounds, slopes_in
 from jaxvar.figures import against_parameter, regret_curves
@@ -31,15 +31,16 @@ CLAIMED_H = {"UCRL-VTR": "1/2", "UCRL-VTR+": "1"}
 
 
 def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
-    """Of the studies ``episodes``, ``horizons``, ``nets`` and ``tune``."""
+    """Make tables and figures of the studies ``episodes``, ``horizons``, ``nets`` and ``tune``."""
     episodes, horizons, nets, tune = (results[name] for name in ("episodes", "horizons", "nets", "tune"))
-    check_tuned(Path(__file__).parent, tune, (episodes, horizons))
+    if tuning.at_own_size(tune, Path(__file__).with_name("tune.toml")):
+        tuning.check(tuning.chosen(tune), (episodes, horizons))
     tables = {
         "table2": exponents(episodes, horizons, nets),
         "regret": final_regret(episodes),
         "learned": learned(episodes, nets),
         "horizons": regret_by_horizon((horizons, nets)),
-        "tune": tuning_table(tune),
+        "tuned": tuning.table(tune),
         "needed": needed(tune, horizons),
     }
     one_horizon = [cell for cell in nets.cells if cell.environment_settings["horizon"] == HORIZON]
@@ -52,7 +53,7 @@ def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
 
 
 def exponents(episodes: StudyResult, horizons: StudyResult, nets: StudyResult) -> Table:
-    """The paper's table with a row for each set of constants: what is claimed, and what was measured."""
+    """Show the paper's table with a row for each set of constants: what is claimed, and what was measured."""
     in_rounds = {
         (cell.algorithm, cell.environment_settings["mix"]): slope_in_rounds(cell, burn_in=max(1, cell.num_rounds // 10))
         for study in (episodes, nets)
@@ -104,7 +105,7 @@ def exponents(episodes: StudyResult, horizons: StudyResult, nets: StudyResult) -
 
 
 def learned(episodes: StudyResult, nets: StudyResult) -> Table:
-    """Final regret at one horizon as a share of that of uniform play in as many episodes."""
+    """Show final regret at one horizon as a share of that of uniform play in as many episodes."""
     uniform = {c.environment_settings["mix"]: c for c in episodes.cells if c.algorithm == UNIFORM}
     found: dict[str, dict[float, Interval]] = {}
     for cell in (*episodes.cells, *nets.cells):
@@ -122,7 +123,7 @@ def learned(episodes: StudyResult, nets: StudyResult) -> Table:
 
 
 def share(cell: CellResult, reference: CellResult, *, resamples: int = 2000, seed: int = 0) -> Interval:
-    """Regret per episode relative to that of another cell, whose seeds are the same and drawn together."""
+    """Return regret per episode relative to that of another cell, whose seeds are the same and drawn together."""
     mine, theirs = sample(cell), sample(reference)
     common, i, j = np.intersect1d(mine.seeds, theirs.seeds, return_indices=True)
     values = np.stack([mine.final[i] / cell.num_rounds, theirs.final[j] / reference.num_rounds])  # [2, seeds]
@@ -134,7 +135,7 @@ def share(cell: CellResult, reference: CellResult, *, resamples: int = 2000, see
 
 
 def needed(tune: StudyResult, horizons: StudyResult) -> Table:
-    """From which multiplier on half of uniform play's regret is left, and how many episodes 1 would need for that."""
+    """Show the multiplier that leaves half of uniform play's regret, and the episodes that 1 would need for that."""
     uniform = [
         sample(c).final / c.num_rounds
         for c in horizons.cells
@@ -143,8 +144,8 @@ def needed(tune: StudyResult, horizons: StudyResult) -> Table:
     length = tune.cells[0].num_rounds
     half = 0.5 * length * float(np.mean(uniform))
     rows = []
-    for name, grid in tried(tune).items():
-        at = multiplier_at(grid, half)
+    for name, tried in tuning.tried(tune).items():
+        at = multiplier_at(tried.regret, half)
         rows.append((name, at, None if at is None else _episodes(at, length)))
     columns = (Column("algorithm"), Column("multiplier", "ends"), Column("episodes at multiplier 1", "ends"))
     caption = (
@@ -157,13 +158,37 @@ def needed(tune: StudyResult, horizons: StudyResult) -> Table:
     return Table(caption, columns, tuple(rows))
 
 
+def multiplier_at(
+    grid: Mapping[float, Array], level: float, *, resamples: int = 2000, seed: int = 0
+) -> Interval | None:
+    """Return where the mean regret crosses ``level``, between positive neighbours of the grid on logarithmic axes.
+
+    None where it does not: not between the grid's ends, or not in every resample of the seeds.
+    """
+    positive = sorted(x for x in grid if x > 0)
+    multipliers = np.log(positive)
+    values = np.stack([grid[x] for x in positive], axis=1)  # [seeds, multipliers]
+    draws = np.random.default_rng(seed).integers(len(values), size=(resamples, len(values)))
+    curves = np.vstack([values.mean(0), *(values[index].mean(0)[None] for index in draws)])
+    above = curves >= level
+    if not np.all(above[:, -1]) or np.any(above[:, 0]):
+        return None
+    last_below = curves.shape[1] - 1 - np.argmax(~above[:, ::-1], axis=1)
+    rows, logs = np.arange(len(curves)), np.log(curves)
+    low, high = logs[rows, last_below], logs[rows, last_below + 1]
+    share = (np.log(level) - low) / (high - low)
+    at = np.exp(multipliers[last_below] + share * (multipliers[last_below + 1] - multipliers[last_below]))
+    first, last = np.quantile(at[1:], [0.025, 0.975])
+    return Interval(float(at[0]), float(first), float(last), 0.95, "bootstrap percentile", "multiplier", len(values))
+
+
 def _episodes(at: Interval, length: int) -> Interval:
     estimate, high, low = (length / x**2 for x in (at.estimate, at.low, at.high))
     return dataclasses.replace(at, estimate=estimate, low=low, high=high, of="episodes")
 
 
 def _parts(label: str) -> tuple[str, str]:
-    """``"UCRL-AVE (tuned x0.01)"`` as name and constants."""
+    """Split ``"UCRL-AVE (tuned x0.01)"`` into name and constants."""
     name, _, constants = label.partition(" (")
     return name, constants.rstrip(")")
 

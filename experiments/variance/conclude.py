@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-import jaxvar as jv
 from experiments import tuning
 from experiments.by_value import exponent_table, regret_table, rows
 from experiments.experiment import Conclusions
@@ -19,18 +18,14 @@ from jaxvar.figures import against_parameter
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables import Column, Table
 
-LEAST = 0.001  # multiplier of the common grid
-KNOWN = "Weighted OFUL+ (tuned x0.001)"  # is told the variance of every pull
-
 
 def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
-    """Tables and figures; the tuned multipliers must be those that ``tune`` finds."""
-    tuned = tuning.table(results["tune"], LEAST)
-    if tuning.at_own_size(results["tune"], jv.read_study(Path(__file__).with_name("tune.toml"))):
-        tuning.check(tuning.multipliers(tuned), results.values())
-    levels, told = results["levels"], results["told"]
+    """Make tables and figures; the tuned multipliers must be those that ``tune`` finds."""
+    levels, told, tune = (results[name] for name in ("levels", "told", "tune"))
+    if tuning.at_own_size(tune, Path(__file__).with_name("tune.toml")):
+        tuning.check(tuning.chosen(tune), results.values())
     tables = {
-        "tuned": tuned,
+        "tuned": tuning.table(tune),
         "levels": regret_table(
             levels, "noise.std", f"Regret after {_rounds(levels)} at every noise level (95 % t intervals).", "std"
         ),
@@ -51,7 +46,7 @@ def _rounds(result: StudyResult) -> str:
 
 
 def _exponents(levels: StudyResult) -> Table:
-    """The total variance is K std^2, so that its exponent is half of that of the standard deviation."""
+    """Show exponents in the total variance K std^2: half of those in the standard deviation."""
     ranges = {"all five decades": (0.0, 1.0), "lower three, to std 0.1": (0.0, 0.1), "upper two": (0.1, 1.0)}
     found = {title: exponents(levels, "noise.std", *ends, power=2.0) for title, ends in ranges.items()}
     growth = {name: ratio(cells[max(cells)], cells[min(cells)]) for name, cells in rows(levels, "noise.std").items()}
@@ -63,7 +58,7 @@ def _exponents(levels: StudyResult) -> Table:
 
 
 def _floors(levels: StudyResult) -> Table:
-    """From which noise on the part of regret that the noise makes is the larger one."""
+    """Show from which noise on the part of regret that the noise makes is the larger one."""
     lines: list[tuple[object, ...]] = []
     for name, cells in rows(levels, "noise.std").items():
         std = np.array(sorted(cells))
@@ -115,7 +110,7 @@ def _told(told: StudyResult) -> Table:
 
 
 def _loose(told: StudyResult) -> Table:
-    """Layered algorithms and LOSAN against OFUL with the same kind of constants, at every R."""
+    """Compare layered algorithms and LOSAN with OFUL with the same kind of constants, at every R."""
     found = {algorithm: cells for (_, algorithm), cells in rows(told, "noise_bound").items()}
     lines = []
     for algorithm, reference in _rivals(told):
@@ -131,7 +126,7 @@ def _loose(told: StudyResult) -> Table:
 
 
 def _rivals(told: StudyResult) -> list[tuple[str, str]]:
-    """Not proved against not proved, proved against proved."""
+    """Pair what is not proved with what is not proved, and proved with proved."""
     paper = next(a for a in told.algorithms if a.startswith("OFUL (paper"))
     tuned = next(a for a in told.algorithms if a.startswith("OFUL (tuned"))
     others = [a for a in told.algorithms if a not in (paper, tuned)]
@@ -139,13 +134,14 @@ def _rivals(told: StudyResult) -> list[tuple[str, str]]:
 
 
 def _shapes(shapes: StudyResult) -> Table:
-    """Each algorithm at each kind of noise, against itself at constant noise and against the known variances."""
+    """Compare each algorithm at each kind of noise with itself at constant noise and with the known variances."""
     by_name = {(c.environment, c.algorithm): c for c in shapes.cells}
     constant = shapes.environments[0]
+    told = next(a for a in shapes.algorithms if a.startswith("Weighted OFUL+ (tuned"))  # the variance of every pull
 
     def line(cell: CellResult) -> tuple[object, ...]:
         itself = by_name[constant, cell.algorithm]
-        known = reference_of(shapes, cell, KNOWN)
+        known = reference_of(shapes, cell, told)
         return (
             cell.environment,
             cell.algorithm,
@@ -159,7 +155,7 @@ def _shapes(shapes: StudyResult) -> Table:
         Column("algorithm"),
         Column("regret", "half"),
         Column("over its own at constant size", "ends"),
-        Column(f"minus {KNOWN}", "half"),
+        Column(f"minus {told}", "half"),
     )
     caption = (
         f"Three kinds of noise with nearly the same total variance, {_rounds(shapes)}: means and paired differences "

@@ -14,7 +14,7 @@ from jaxvar.study.result import StudyResult
 
 
 def against_total_variance(levels: StudyResult) -> Drawing:
-    """Means with t intervals over K std^2 on logarithmic axes, and a line of the bound's exponent."""
+    """Draw means with t intervals over K std^2 on logarithmic axes, and a line of the bound's exponent."""
     found = rows(levels, "noise.std")
     look = looks([algorithm for _, algorithm in found])
     handles: dict[str, Any] = {}

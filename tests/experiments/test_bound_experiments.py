@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
+from experiments.experiment import discovered
 from experiments.lower_bound import conclude as bounds
 from experiments.switch import conclude as switch
 from experiments.switch.predict import first_adaptive, layer
@@ -58,7 +59,7 @@ def test_regret_is_divided_by_the_bound_of_its_own_instance():
         noise = rng.normal(size=(SEEDS, 1))
         return 3 * least * (1 + 0.01 * (noise - noise.mean())) * np.array([0.5, 1.0])
 
-    results = {name: made_up(study, regret) for name, study in bounds.EXPERIMENT.studies().items()}
+    results = {name: made_up(study, regret) for name, study in discovered("lower_bound").studies().items()}
     found = bounds.conclude(results)
     for name in ("literal", "gaps", "budget"):
         table = found.tables[name]
@@ -122,7 +123,7 @@ def test_switch_tables_from_made_up_results():
     def regret(label, entry, setting):
         return np.array([1.0, 10.0 + setting["noise.std"]]) + 0.1 * rng.normal(size=(SEEDS, 2))
 
-    found = switch.conclude({name: made_up(study, regret) for name, study in switch.EXPERIMENT.studies().items()})
+    found = switch.conclude({name: made_up(study, regret) for name, study in discovered("switch").studies().items()})
     ratios = [float(row[3].estimate) for row in found.tables["layers"].rows if row[3] is not None]
     assert len(ratios) == 9  # layer 10 is not full after 20 million rounds
     assert np.allclose(ratios, 1, atol=1e-6)

@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -141,7 +142,32 @@ def test_numbers_are_of_the_committed_studies(name):
 def test_one_command_makes_all():
     """Every experiment with a stored result is among those that ``python -m experiments`` runs."""
     assert set(NAMES) == set(everything.NAMES)
-    assert everything.main(["nothing"]) == 2
+    assert everything.NAMES.index("variance") < everything.NAMES.index("dimension")  # which uses its multipliers
+    assert everything.run(["nothing"]) == 2
+
+
+def test_an_experiment_is_found_by_its_folder(monkeypatch):
+    """Names first, then options for each of them; a folder with a command of its own gets what is left."""
+    called = []
+    done = subprocess.CompletedProcess([], 0)
+    monkeypatch.setattr(everything.subprocess, "run", lambda command: called.append(command[2:]) or done)
+    monkeypatch.setattr(everything, "main", lambda experiment, options: called.append((experiment.name, options)) or 0)
+    for words in (
+        "switch",
+        "switch --seeds 8",
+        "speed draws --rounds 9",
+        "published cw_oful",
+        "switch audit --seeds 8",
+    ):
+        assert everything.run(words.split()) == 0
+    assert called == [
+        ("switch", ["--publish"]),
+        ("switch", ["--seeds", "8"]),
+        ["experiments.speed", "draws", "--rounds", "9"],
+        ["experiments.published", "cw_oful"],
+        ["experiments", "switch", "--seeds", "8"],
+        ["experiments", "audit", "--seeds", "8"],
+    ]
 
 
 def test_findings_are_stored():

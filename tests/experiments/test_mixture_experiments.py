@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
+from experiments import tuning
 from experiments.experiment import FOLDER
 from experiments.horizon.conclude import conclude as conclude_horizon
 from experiments.table2.conclude import conclude as conclude_table2
-from experiments.table2.conclude import share
-from experiments.table2.tuning import check_tuned, chosen, multiplier_at
+from experiments.table2.conclude import multiplier_at, share
 from jaxvar.study.cells import settings
 from jaxvar.study.definition import Study, recorded_rounds
 from jaxvar.study.result import CellResult, StudyResult
@@ -22,8 +22,8 @@ def law(label, options, horizon, rounds):
     """Uniform play and paper constants are linear in K, all others grow as sqrt(K H); small multipliers are best."""
     if "uniform" in label.lower() or "(paper)" in label:
         return 0.2 * rounds
-    multiplier = options.get("beta_scale") or options.get("constants.beta_scale") or 0.001
-    return (0.3 + np.log10(multiplier / 0.001)) * np.sqrt(rounds * horizon)
+    multiplier = next(iter(options.values()), 0.0)
+    return (0.3 + multiplier) * np.sqrt(rounds * horizon)
 
 
 def played(study: Study) -> StudyResult:
@@ -91,22 +91,31 @@ def test_the_horizons_exponents_are_also_given_beside_uniform_play():
 
 
 def test_multipliers_that_tuning_did_not_find_are_refused_at_full_size_only():
-    tune, study = (jv.read_study(FOLDER / "table2" / f"{name}.toml") for name in ("tune", "episodes"))
-    small, main = played(tune), played(study)
-    assert set(chosen(small).values()) == {0.001}
-    wrong = [
-        {**entry, "beta_scale": 0.3} if "tuned" in entry["label"] and "beta_scale" in entry else entry
-        for entry in main.config["study"]["algorithm"]
-    ]
-    other = dataclasses.replace(main, config={"study": main.config["study"] | {"algorithm": wrong}})
-    check_tuned(FOLDER / "table2", small, (other,))
-    full = dataclasses.replace(small, config={"study": small.config["study"] | {"seeds": tune.seeds}})
-    with pytest.raises(ValueError, match=r"has UCRL-VTR with the multiplier 0\.3, but tuning found 0\.001"):
-        check_tuned(FOLDER / "table2", full, (other,))
+    found = results("table2")
+    assert set(tuning.chosen(found["tune"]).values()) == {0.0}
+    assert {row[3] for row in tuning.table(found["tune"]).rows} == {"0: greedy but for the bias"}
+    study = found["episodes"].config["study"]
+    wrong = [{**entry, "beta_scale": 0.3} if "VTR (tuned" in entry["label"] else entry for entry in study["algorithm"]]
+    found["episodes"] = dataclasses.replace(found["episodes"], config={"study": {**study, "algorithm": wrong}})
+    conclude_table2(found)
+    tune = found["tune"]
+    seeds = jv.read_study(FOLDER / "table2" / "tune.toml").seeds
+    found["tune"] = dataclasses.replace(tune, config={"study": tune.config["study"] | {"seeds": seeds}})
+    with pytest.raises(ValueError, match=r"UCRL-VTR \(tuned x0\) .* multiplier 0\.3, but held-out seeds give 0"):
+        conclude_table2(found)
+
+
+@pytest.mark.parametrize(
+    ("best", "place"),
+    [(1.0, "the largest tried"), (0.1, "bracketed"), (0.01, "the least tried"), (0.0, "0: greedy but for the bias")],
+)
+def test_the_place_of_the_best_multiplier_is_said(best, place):
+    grid = [1.0, 0.1, 0.01] + ([0.0] if best == 0 else [])
+    assert tuning.Tried({x: np.full(3, abs(x - best)) for x in grid}, {}).place == place
 
 
 def test_a_multiplier_between_two_of_the_grid():
-    grid = {x: np.full(5, 100 * x) for x in (0.01, 0.1, 1.0)}
+    grid = {x: np.full(5, 100 * x) for x in (0.0, 0.01, 0.1, 1.0)}
     assert multiplier_at(grid, 5.0).estimate == pytest.approx(0.05)
     assert multiplier_at(grid, 0.5) is None
     assert multiplier_at(grid, 200.0) is None

@@ -10,15 +10,12 @@ from experiments import measures, tuning
 from experiments.deterministic import conclude as deterministic
 from experiments.deterministic.crossing import crossing
 from experiments.deterministic.flattening import layer_rounds, median_gap, rounds_until_flat
-from experiments.dimension import conclude as dimension
-from experiments.experiment import Experiment
+from experiments.experiment import discovered
 from experiments.variance import conclude as variance
 from jaxvar import constants
 from jaxvar.study.cells import cells
 from jaxvar.study.result import CellResult, StudyResult
 from tests.helpers import synthetic_study as made_up
-
-EXPERIMENTS = {module.__name__.split(".")[1]: module.conclude for module in (variance, dimension, deterministic)}
 
 
 def result_of(study, mean=lambda cell: 1.0, seeds=8):
@@ -52,7 +49,7 @@ def tuned_best(chosen):
 
     def mean(cell):
         (value,) = cell.algorithm_settings.values() or (1.0,)
-        return 1.0 + abs(math.log(value / chosen.get(cell.algorithm_label, 1.0)))
+        return 1.0 + abs(math.log(max(value, 1e-5) / chosen.get(cell.algorithm_label, 1.0)))
 
     return mean
 
@@ -63,15 +60,15 @@ def of_variance(chosen):
     def mean(cell):
         return cell.environment_settings.get("noise.std", 1.0)
 
-    studies = Experiment("variance", variance.conclude).studies()
+    studies = discovered("variance").studies()
     return {name: result_of(s, tuned_best(chosen) if name == "tune" else mean) for name, s in studies.items()}
 
 
 @pytest.fixture(scope="module")
 def chosen():
     """The multipliers that the study files have."""
-    studies = Experiment("variance", variance.conclude).studies()
-    labels = [tuning.TUNED.fullmatch(a.label) for a in studies["shapes"].algorithms]
+    studies = discovered("variance").studies()
+    labels = [tuning.LABEL.fullmatch(a.label) for a in studies["shapes"].algorithms]
     return {label["algorithm"]: float(label["multiplier"]) for label in labels if label}
 
 
@@ -83,7 +80,7 @@ def test_exponents_are_those_of_the_total_variance(chosen):
 
 
 def test_another_multiplier_than_the_best_is_refused(chosen):
-    with pytest.raises(ValueError, match=r"OFUL \(tuned x0.3\) .* the best one on held-out seeds is 0.1"):
+    with pytest.raises(ValueError, match=r"OFUL \(tuned x0.3\) .* has the multiplier 0.3, but held-out seeds give 0.1"):
         variance.conclude(of_variance({**chosen, "OFUL": 0.1}))
 
 
@@ -95,7 +92,7 @@ def test_another_size_may_have_another_best_multiplier(chosen):
 
 
 def test_a_label_must_say_what_is_used(chosen):
-    study = Experiment("variance", variance.conclude).studies()["shapes"]
+    study = discovered("variance").studies()["shapes"]
     entries = [
         dataclasses.replace(a, options={**a.options, "beta_scale": 0.01}) if a.label == "OFUL (tuned x0.3)" else a
         for a in study.algorithms
@@ -106,7 +103,7 @@ def test_a_label_must_say_what_is_used(chosen):
 
 @pytest.mark.parametrize("name", ["dimension", "deterministic"])
 def test_every_table_and_figure_is_made(name):
-    experiment = Experiment(name, EXPERIMENTS[name])
+    experiment = discovered(name)
     found = experiment.conclude({study: result_of(s) for study, s in experiment.studies().items()})
     assert set(experiment.studies()) <= set(found.tables) and found.figures
 

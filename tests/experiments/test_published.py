@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from experiments.experiment import Options
+from experiments.experiment import FOLDER, Conclusions, Options
+from experiments.found import read_found
 from experiments.published import __main__ as dispatch
 from experiments.published._conclude import conclude
 from experiments.published._setting import Played, Problem, Setting
@@ -26,10 +27,10 @@ def test_a_module_is_a_setting(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["nonsense"], "cw_oful"), (["_setting"], "cw_oful"), (["cw_oful", "--publish"], "all settings together")],
+    [(["nonsense"], "cw_oful"), (["_setting"], "cw_oful")],
 )
 def test_bad_usage_is_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The message names those there are, or what is wrong."""
+    """The message names those there are."""
     assert dispatch.main(arguments) == 2
     assert message in capsys.readouterr().err
 
@@ -61,6 +62,18 @@ def test_a_setting_ends_in_figure_and_tables(tmp_path: Path) -> None:
     table = found.tables["small"]
     assert [column.title for column in table.columns] == ["algorithm", "round 4", "round 20", "round 40"]
     assert table.rows[1][0] == "OFUL" and table.rows[1][-1] == final and final.seeds == 8
+
+
+def test_one_setting_is_published_beside_the_stored_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of the other settings stay as they are stored."""
+    stored = read_found(FOLDER / "published" / "found.json").tables
+    played = Conclusions({"cw_oful": stored["losan"]}, {})
+    published: list[Conclusions] = []
+    monkeypatch.setattr(dispatch, "run", lambda setting, options: played)
+    monkeypatch.setattr(dispatch, "publish", lambda name, conclusions: published.append(conclusions) or [])
+    monkeypatch.setattr("jaxvar.tune_cpu", lambda: None)  # JAX has started
+    assert dispatch.main(["cw_oful", "--publish", "--out", str(tmp_path)]) == 0
+    assert published[0].tables == {**stored, "cw_oful": stored["losan"]}
 
 
 def test_conclusions_by_hand() -> None:

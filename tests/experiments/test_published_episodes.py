@@ -7,8 +7,9 @@ from experiments.published import ucrl_vtr, ucrl_vtr_riverswim, ucrl_wvtr
 from experiments.published._setting import Setting, play
 
 
+@pytest.mark.parametrize("stage", [0, 1])
 @pytest.mark.parametrize("setting", [ucrl_vtr_riverswim.SETTING, ucrl_vtr.SETTING], ids=lambda s: s.name)
-def test_the_bonus_is_that_of_the_notebooks(setting: Setting) -> None:
+def test_the_bonus_is_that_of_the_notebooks(setting: Setting, stage: int) -> None:
     """Fails if the ridge, the norm bound or the range is not the notebooks' after the change of scale."""
     (problem,) = setting.build(setting.length)
     ours, environment = problem.algorithms[ucrl_vtr.VTR], problem.environment
@@ -17,13 +18,14 @@ def test_the_bonus_is_that_of_the_notebooks(setting: Setting) -> None:
     theirs = np.random.default_rng(0).uniform(0, horizon, (30, dim))  # features sum_{s'} V(s') e_{s, a, s'}
     M = np.eye(dim) + theirs.T @ theirs
     first = np.sqrt(num_states * num_actions)
-    second = horizon / 2 * np.sqrt(2 * np.log(setting.length) + np.linalg.slogdet(M)[1])  # of stage 0
+    second = (horizon - stage) / 2 * np.sqrt(2 * np.log(setting.length) + np.linalg.slogdet(M)[1])
     bonus = (first + second) * np.sqrt(theirs[0] @ np.linalg.solve(M, theirs[0]))
 
     scaled, lam, bound = theirs / (np.sqrt(num_states) * unit), float(ours.lam), float(ours.norm_bound)
     sigma = lam * np.eye(dim) + scaled.T @ scaled
     growth = 2 * np.log(1 / float(ours.delta)) + np.linalg.slogdet(sigma)[1] - dim * np.log(lam)
-    beta = float(ours.value_bound) / 2 * np.sqrt(growth) + np.sqrt(lam) * bound
+    left = 1 - stage / horizon if ours.radius == "stage" else 1
+    beta = left * float(ours.value_bound) / 2 * np.sqrt(growth) + np.sqrt(lam) * bound
     assert beta * np.sqrt(scaled[0] @ np.linalg.solve(sigma, scaled[0])) == pytest.approx(bonus / unit, rel=1e-9)
     assert (setting.length, float(ours.beta_scale)) == (50_000 if setting.slow else 10_000, 1.0)
 

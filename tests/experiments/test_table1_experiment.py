@@ -5,7 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from experiments.table1 import bounds, conclude, crossing, labels, multipliers, sizes
+from experiments import tuning
+from experiments.experiment import discovered
+from experiments.table1 import bounds, calibrated, conclude, crossing, labels, sizes
 from experiments.table1.bounds import Size
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.study.cells import cells
@@ -18,7 +20,7 @@ POWER = {"rounds": 0.4, "dim": 1.2, "variance": 0.25}
 
 @pytest.fixture(scope="module")
 def studies():
-    return conclude.EXPERIMENT.studies()
+    return discovered("table1").studies()
 
 
 def made_up(plan, *, seeds=SEEDS, kept=0.0, seconds=1.0):
@@ -28,7 +30,11 @@ def made_up(plan, *, seeds=SEEDS, kept=0.0, seconds=1.0):
         settings = one.environment_settings
         multiplier = next(iter(one.algorithm_settings.values()), 1.0)
         noise, dim = settings["noise.std"], settings.get("dim", 2)
-        scale = dim ** POWER["dim"] * max(noise, 0.01) ** (2 * POWER["variance"]) * (1 + abs(np.log(multiplier / kept)))
+        scale = (
+            dim ** POWER["dim"]
+            * max(noise, 0.01) ** (2 * POWER["variance"])
+            * (1 + abs(np.log(max(multiplier, 1e-5) / kept)))
+        )
         spread = np.exp(0.1 * np.random.default_rng(1).normal(size=(seeds, 1)))
         records = {"regret": scale * spread * plan.recorded.astype(float) ** POWER["rounds"]}
         if "confidence" in one.record:
@@ -59,22 +65,21 @@ def made_up(plan, *, seeds=SEEDS, kept=0.0, seconds=1.0):
     )
 
 
-def with_multipliers(plan, multiplier):
-    """A study in which every chosen multiplier is this one."""
+def with_multipliers(plan, multiplier, only=None):
+    """A study in which every chosen multiplier (of one kind only) is this one, and all others 0.03."""
     entries = []
     for entry in plan.algorithms:
         label = labels.read(entry.label)
         if label.kind not in ("calibrated", "tuned"):
             entries.append(entry)
             continue
+        mine = multiplier if only in (None, label.kind) else 0.03
         options = dict(entry.options)
         if "constants" in options:
-            options["constants"] = {"preset": "practical", "beta_scale": multiplier}
+            options["constants"] = {"preset": "practical", "beta_scale": mine}
         else:
-            options["beta_scale"] = multiplier
-        entries.append(
-            dataclasses.replace(entry, label=f"{label.name} ({label.kind} x{multiplier:g})", options=options)
-        )
+            options["beta_scale"] = mine
+        entries.append(dataclasses.replace(entry, label=f"{label.name} ({label.kind} x{mine:g})", options=options))
     unique = {
         str(e.to_config() | {"label": ""}): e for e in reversed(entries)
     }  # calibrated and tuned ones are now equal
@@ -114,34 +119,26 @@ def test_exponents_of_a_law_are_found_beside_the_claimed_ones(tables):
 
 def test_every_row_of_the_table_is_measured(tables):
     names = {claim.name for claim in CLAIMS if claim.table == 1} | {"LOSAN", "LOFAV", "AVE-UCB"}
-    for name in ("claims", "multipliers", "regret", "growth", "dimension", "cost"):
+    for name in ("claims", "regret", "growth", "dimension", "cost"):
         assert {row[0] for row in tables[name].rows} == names, name
+    assert {row[0] for name in ("tuned", "tuned_nets") for row in tables[name].rows} == names
     assert all(row[5] is None for row in tables["regret"].rows if row[0] == "OFUL")  # no difference to itself
 
 
-def test_multipliers_that_were_not_chosen_are_refused_at_full_size_only(results, studies, capsys):
-    wrong = {**results, "noise": made_up(with_multipliers(studies["noise"], 0.3), kept=0.03, seeds=20)}
-    tuned = {name: _of_size(wrong[name], studies[name].seeds) for name in conclude.CHOOSING}
-    with pytest.raises(ValueError, match=r"SAVE \(tuned x0\.3\) should have the multiplier 0\.03"):
-        conclude.conclude({**wrong, **tuned})
-    smaller = {name: _of_size(wrong[name], 8) for name in conclude.CHOOSING}
-    found = conclude.conclude({**wrong, **smaller})
-    assert "SAVE (tuned x0.3) should have the multiplier 0.03" in capsys.readouterr().err
-    assert "SAVE (tuned x0.3)" in found.tables["multipliers"].caption
+def test_multipliers_that_were_not_chosen_are_refused_at_full_size_only(results, studies):
+    tuned = {name: _of_size(results[name], studies[name].seeds) for name in conclude.CHOOSING}
+    conclude.conclude({**results, **tuned})
+    for kind in ("tuned", "calibrated"):
+        plan = with_multipliers(studies["noise"], 0.3, kind)
+        wrong = {**results, "noise": made_up(plan, kept=0.03, seeds=20)}
+        with pytest.raises(ValueError, match=rf"\({kind} x0\.3\) .* but held-out seeds give 0\.03"):
+            conclude.conclude({**wrong, **tuned})
+    conclude.conclude({**wrong, **{name: _of_size(wrong[name], 8) for name in conclude.CHOOSING}})
 
 
 def _of_size(result, seeds):
     config = {**result.config, "study": {**result.config["study"], "seeds": seeds}}
     return dataclasses.replace(result, config=config)
-
-
-def test_label_and_multiplier_must_agree(results):
-    played = results["noise"].config["study"]
-    entries = [{**e, "beta_scale": 0.5} if e["label"] == "OFUL (tuned x0.03)" else e for e in played["algorithm"]]
-    changed = dataclasses.replace(results["noise"], config={"study": {**played, "algorithm": entries}})
-    chosen = multipliers.choices(*(results[name] for name in conclude.CHOOSING))
-    assert multipliers.differences(chosen, [results["noise"]]) == []
-    assert multipliers.differences(chosen, [changed]) == ["OFUL (tuned x0.03) is played with the multiplier 0.5"]
 
 
 def trials(held, regret, empty=()):
@@ -159,25 +156,21 @@ def trials(held, regret, empty=()):
                 status=status,
             )
         )
-    return multipliers.choices(study(found))["OFUL"]
+    return study(found)
 
 
 def test_calibrated_multiplier_is_the_last_before_the_event_is_lost():
-    assert trials([400, 400, 390, 400], [4, 3, 2, 1]).calibrated.multiplier == 0.3  # not 0.03, which held by luck
-    assert trials([399, 400, 400, 400], [4, 3, 2, 1]).calibrated is None  # 399 of 400 do not show 0.99
-    assert trials([400] * 4, [4, 3, 2, 1]).calibrated.multiplier == 0.03
+    assert calibrated.chosen(trials([400, 400, 390, 400], [4, 3, 2, 1])) == {"OFUL": 0.3}  # not 0.03, held by luck
+    assert calibrated.chosen(trials([399, 400, 400, 400], [4, 3, 2, 1])) == {"OFUL": None}  # 399 do not show 0.99
+    assert calibrated.chosen(trials([400] * 4, [4, 3, 2, 1])) == {"OFUL": 0.03}
 
 
 def test_tuned_multiplier_never_has_an_empty_set():
-    choice = trials([400] * 4, [4, 3, 2, 1], empty=(2, 3))
-    assert choice.tuned.multiplier == 0.3 and [t.failed for t in choice.trials] == [0, 0, 3, 3]
-    row = multipliers.table({"OFUL": choice}, "").rows[0]
-    assert row[-2:] == ("0.1", 3)
-
-
-def test_geometric_mean_is_over_regimes_of_means_over_seeds():
-    regret = np.array([[1.0, 10.0], [3.0, 30.0]])
-    assert multipliers.Trial(1.0, regret, None, 0).mean == pytest.approx(np.sqrt(2.0 * 20.0))
+    found = trials([400] * 4, [4, 3, 2, 1], empty=(2, 3))
+    (one,) = tuning.tried(found).values()
+    assert (one.best, one.failed, one.place) == (0.3, {0.1: 3, 0.03: 3}, "3 runs failed at x0.1")
+    row = tuning.table(found).rows[0]
+    assert row[:2] == ("OFUL", "0.3") and row[-2:] == (None, None)
 
 
 def test_empty_sets_in_trials_are_findings_and_other_failures_stay_failures(results):
@@ -185,7 +178,7 @@ def test_empty_sets_in_trials_are_findings_and_other_failures_stay_failures(resu
     seeds = np.arange(SEEDS)
     some = [np.where(seeds == 0, code, 0).astype(np.int32) for code in (16, 1)]
     broken = [dataclasses.replace(c, status=s) for c, s in zip((first, second), some, strict=True)]
-    left = conclude._usable(dataclasses.replace(results["tune_nets"], cells=(*broken, *rest)))
+    left = tuning.without_empty_sets(dataclasses.replace(results["tune_nets"], cells=(*broken, *rest)))
     assert len(left.cells) == len(rest) + 1 and left.cells[0].status.any()
 
 
@@ -223,7 +216,7 @@ def test_event_is_counted_at_its_worst_noise_level():
         )
         for level, event in zip(levels, events, strict=True)
     ]
-    ((name, constants, share, level),) = multipliers.kept(study(found)).rows
+    ((name, constants, share, level),) = calibrated.kept(study(found)).rows
     assert (name, constants, level) == ("OFUL", "paper", "0.1") and share.estimate == 390 / 400
 
 

@@ -1,1 +1,0 @@
-"""The paper's statements, confronted with data."""

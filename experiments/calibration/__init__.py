@@ -1,1 +1,0 @@
-"""How small the radius may be: the counts behind ``jaxvar.constants.practical``."""

@@ -1,1 +1,0 @@
-"""Regret without noise: does it stop growing?"""

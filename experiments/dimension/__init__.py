@@ -1,1 +1,0 @@
-"""Regret against the dimension, with noise and without."""

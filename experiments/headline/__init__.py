@@ -1,1 +1,0 @@
-"""The same problem at four noise levels: which algorithms notice how little noise there is?"""

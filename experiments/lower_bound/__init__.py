@@ -1,1 +1,0 @@
-"""Regret against the lower bounds, on the instances that prove them."""

@@ -1,1 +1,0 @@
-"""The paper's table of algorithms for linear mixture MDPs: its exponents, claimed and measured, in one scale."""
