@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
 from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.environments.replay import ReplayBandit
-from jaxvar.game import is_episodic
+from jaxvar.game import check_methods, is_episodic
 from jaxvar.records import Recorder
 from jaxvar.study.factories import (
     RECORDERS,
@@ -27,8 +27,8 @@ from jaxvar.study.factories import (
     check_name,
     check_options,
     constants_table,
+    find_factory,
     in_precision,
-    public_factories,
 )
 from jaxvar.study.values import StudyError, Table, canonical, digest, error_at, jsonable, plain_value, short
 
@@ -54,12 +54,17 @@ class Cell:
     algorithm: Algorithm | EpisodicAlgorithm  # built in the study's precision
     environment: Environment | EpisodicEnvironment
     record: tuple[str, ...]  # names of recorders
-    config: Table  # {"algorithm": {"name": ..., every argument}, "environment": ...}, JSON-able
+    config: Mapping[str, Table]  # {"algorithm": {"name": ..., every argument}, "environment": ...}, JSON-able
 
     @property
     def recorders(self) -> tuple[Recorder, ...]:
         """The recorders that ``record`` names."""
         return tuple(RECORDERS[name].call() for name in self.record)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a class of a user's own plays a part."""
+        return any(":" in str(self.config[role]["name"]) for role in ("algorithm", "environment"))
 
     @property
     def title(self) -> str:
@@ -113,6 +118,8 @@ def _cells(study: Study) -> Iterator[Cell]:
                     made[facts] = list(_built("algorithm", j, player, known))
                 for own, algorithm in made[facts]:
                     with error_at("algorithm", j, what=f"algorithm {titled(player.label, own)}"):
+                        if ":" in player.name or ":" in entry.name:
+                            check_methods(algorithm.target, environment.target)
                         _check_agreement(player, algorithm, environment, titled(entry.label, setting))
                         record = _checked_record(study, player, algorithm, environment)
                     config = jsonable({"algorithm": algorithm.config, "environment": environment.config})
@@ -133,7 +140,7 @@ def _cells(study: Study) -> Iterator[Cell]:
 
 def _built(role: Role, number: int, entry: Entry, known: Table) -> Iterator[tuple[Table, Built]]:
     """Yield every setting of an entry, with the object it gives."""
-    factory = public_factories()[entry.name]
+    factory = find_factory(entry.name, role)
     for setting in settings(entry.sweep):
         what = f"{role} {titled(entry.label, setting)}"
         with error_at(role, number, what=what), error_at_option(entry.options, entry.sweep):

@@ -62,6 +62,8 @@ class Run:
     """Type of all numbers, instead of the study's."""
     resume: bool = True
     """Resume a study that was interrupted. With --no-resume a folder that holds results is refused."""
+    force: bool = False
+    """Use a folder that holds another study: cells that are the same are kept, all others played anew."""
     shard: Annotated[str, tyro.conf.arg(metavar="I/N")] = "1/1"
     """Play only part I of N, as a member of a job array."""
     device: Literal["cpu", "gpu", "tpu"] | None = None
@@ -97,6 +99,7 @@ def run_command(options: Run) -> int:
             study,
             out,
             resume=options.resume,
+            force=options.force,
             shard=shard,
             progress=options.progress,
             checkpoint_seconds=options.checkpoint_seconds,

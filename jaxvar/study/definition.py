@@ -14,7 +14,7 @@ from typing import Any
 from jaxvar import parameters
 from jaxvar.records import linear_spaced, log_spaced, record_rounds
 from jaxvar.study.cells import Cell, cells, check_sweep
-from jaxvar.study.factories import PRECISIONS, RECORDERS, Role, check_name, find_factory, public_factories
+from jaxvar.study.factories import PRECISIONS, RECORDERS, Role, check_name, find_factory
 from jaxvar.study.values import Array, StudyError, Table, check_text, error_at, jsonable, plain_value, short
 
 _DEFAULT_RECORD = ("regret", "variance")
@@ -31,7 +31,8 @@ class Entry:
     """One algorithm or one environment of a study, with all the settings it is swept over.
 
     Args:
-      name: of a public factory, ``"save"`` for :func:`jaxvar.save`.
+      name: of a public factory, ``"save"`` for :func:`jaxvar.save`, or of a class or function of one's own,
+        ``"package.module:Name"``, where the working folder or Python's path has the package.
       label: how figures and tables call it; the name if not given.
       options: arguments of the factory. ``noise`` is a table such as ``{"name": "two_point", "std": 0.1}`` (its ``std``
         may be a table of a schedule), ``constants`` the name of a preset or a table such as
@@ -48,12 +49,12 @@ class Entry:
 
     def __post_init__(self) -> None:
         with error_at("name"):
-            factory = public_factories()[check_name("algorithm or environment", self.name, public_factories())]
+            factory = find_factory(self.name)
         with error_at("label"):
             label = self.name if self.label is None else check_text("label", self.label)
         if not isinstance(self.options, Mapping):
             raise StudyError(f"options must be a mapping, got {short(self.options)}")
-        with error_at(what=f"{factory.role} {label!r}"):
+        with error_at(what=f"{factory.role or 'entry'} {label!r}"):
             options = {}
             for name, value in self.options.items():
                 with error_at(name):
@@ -228,8 +229,8 @@ def _check_entries(study: Study, role: Role) -> tuple[Entry, ...]:
             with error_at("name"):
                 factory = find_factory(entry.name, role)
                 if study.kind not in factory.kinds:
-                    (kind,) = factory.kinds
-                    wrong = f"{entry.name} is for {_KINDS[kind]}, but the study for {_KINDS[study.kind]}"
+                    kinds = " or ".join(_KINDS[kind] for kind in factory.kinds) or "neither rounds nor episodes"
+                    wrong = f"{entry.name} is for {kinds}, but the study for {_KINDS[study.kind]}"
                     raise StudyError(f"{role} {entry.label!r}: {wrong}")
             if entry.label in labels:
                 raise StudyError(f"labels of {role}s must differ, got {entry.label!r} twice", ("label",))

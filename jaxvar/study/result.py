@@ -189,6 +189,11 @@ def _difference(old: StoredCell, new: Cell) -> str:
     if old.record != new.record:
         return f"record was {short(list(old.record))} and is {short(list(new.record))}"
     was, is_now = _flat(old.config), _flat(new.config)
+    for role in ("algorithm", "environment"):
+        name, (before, now) = was[f"{role}.name"], (table.get(f"{role}.source_sha256") for table in (was, is_now))
+        if name == is_now[f"{role}.name"] and before != now:
+            module, _, cls = str(name).partition(":")
+            return f"the source of {cls} in module {module} changed (SHA-256 {str(before)[:8]}, now {str(now)[:8]})"
     return "; ".join(
         f"{name} was {short(was.get(name))} and is {short(is_now.get(name))}"
         for name in sorted(set(was) | set(is_now))

@@ -26,6 +26,7 @@ from jaxvar.study import store
 from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
 from jaxvar.study.factories import in_precision
+from jaxvar.study.own import check_own
 from jaxvar.study.result import StudyResult, at_length, differences, load
 from jaxvar.study.shards import Hooks, Processes, Shorter, Stopped, Task, mesh_for, play, read_shard, stretch_for
 from jaxvar.study.store import Manifest, StoredCell
@@ -40,6 +41,7 @@ def run_study(
     out: str | Path,
     *,
     resume: bool = True,
+    force: bool = False,
     shard: tuple[int, int] = (1, 1),
     devices: Sequence[jax.Device] | None = None,
     progress: bool = True,
@@ -56,6 +58,7 @@ def run_study(
       study: what to run.
       out: the folder.
       resume: whether the folder may hold a part of the study already.
+      force: whether the folder may hold another study: cells that are the same are kept, all others played anew.
       shard: ``(i, n)``: play the i-th of n parts, counted from 1, as a member of a job array does. Parts may go to one
         folder or to several, which :func:`jaxvar.study.result.merge` joins.
       devices: devices to use; all of the default backend if not given. Under ``jax.distributed`` every process makes
@@ -78,10 +81,11 @@ def run_study(
     try:
         with in_precision(study.precision):
             run = _Run(study, folder, (number, total), list(devices or jax.devices()), progress, checkpoint_seconds)
+            costs = check_own(own) if (own := [cell for cell in study.cells if cell.is_own]) else []
             if run.processes.is_writer:
-                for sentence in _violations(study):
+                for sentence in (*_violations(study), *costs):
                     warnings.warn(sentence, UserWarning, stacklevel=2)
-            run.go(resume)
+            run.go(resume, force)
             return load(folder, partial=total > 1) if run.processes.is_writer else None
     except OSError as error:  # a full disk, or a folder that nobody may write to
         where = f" ({error.filename})" if error.filename else ""
@@ -119,7 +123,7 @@ class _Run:
         self.programs: dict[tuple[str, int], Program] = {}  # by cell and chunk
         self.smaller_chunks: dict[tuple[str, int], int | None] = {}  # likewise
 
-    def go(self, resume: bool) -> None:
+    def go(self, resume: bool, force: bool) -> None:
         """Choose chunks, and play what is not there yet."""
         with contextlib.ExitStack() as stack:
 
@@ -128,7 +132,7 @@ class _Run:
                 stack.enter_context(store.locked(self.folder, self.shard))
 
             self.processes.write(enter)
-            manifest = self._manifest(resume)
+            manifest = self._manifest(resume, force)
             missing = self._missing(manifest)
             try:
                 self._play(manifest, missing)
@@ -139,7 +143,7 @@ class _Run:
                 raise
             self.processes.write(self._write_checksums)
 
-    def _manifest(self, resume: bool) -> Manifest:
+    def _manifest(self, resume: bool, force: bool) -> Manifest:
         """Write ``run.json`` as it is from now on, and return it."""
         before: Manifest | None = None
         with contextlib.ExitStack() as stack:
@@ -147,7 +151,7 @@ class _Run:
             def look() -> None:
                 nonlocal before
                 stack.enter_context(store.manifest_locked(self.folder))
-                before = self._stored_before(resume)
+                before = self._stored_before(resume, force)
 
             self.processes.write(look)
             known = {} if before is None else {cell.hash: cell.chunk for cell in before.cells}
@@ -167,18 +171,21 @@ class _Run:
             self.processes.write(lambda: manifest.write(self.folder))
         return manifest
 
-    def _stored_before(self, resume: bool) -> Manifest | None:
+    def _stored_before(self, resume: bool, force: bool) -> Manifest | None:
         """Return the folder's ``run.json``, if this study may resume or extend it; None if there is none."""
         if not (self.folder / "run.json").exists():
             return None
         if not resume:
             raise RunError(f"{self.folder} holds a study already; resume it, or name another folder")
         before = store.read_manifest(self.folder)
-        if found := differences(self.study, before):
+        found = differences(self.study, before)
+        if found and force:
+            return dataclasses.replace(before, shards={})  # those that still fit are found again
+        if found:
             raise RunError(
                 f"{self.folder} holds another study, and only seeds, rounds and cells may be added; what changed:\n  "
                 + "\n  ".join(found)
-                + "\nname another folder for it"
+                + "\nname another folder for it, or play it anew in this one with --force (force=True)"
             )
         return before
 

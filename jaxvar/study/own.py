@@ -1,0 +1,138 @@
+"""Users' own algorithms and environments in a study: found by name, or given as objects.
+
+``"package.module:Name"`` names a class or a function that returns an object. Results keep the name, the options and the
+SHA-256 of the module's file, so that numbers of two versions of a class are never mixed. An object that is given
+(:func:`jaxvar.compare`) is known by its class, the source of the class, and its numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvar import engine
+from jaxvar.engine import is_pytree
+from jaxvar.study.values import StudyError, error_at, short
+
+if TYPE_CHECKING:
+    from jaxvar.study.cells import Cell
+
+_MAX_SHOWN = 16  # numbers of an array that a description spells out
+_imported: dict[str, tuple[ModuleSpec, str]] = {}  # module -> what was imported, SHA-256 of its file then
+
+
+def find_own(name: str) -> tuple[Callable[..., Any], str]:
+    """Import the class or function that ``"package.module:Name"`` names; return it, and the SHA-256 of its file."""
+    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*", name):
+        raise StudyError(f"name must be that of a factory or 'package.module:Name', got {short(name)}")
+    module_name, _, attribute = name.partition(":")
+    if not {"", os.getcwd()} & set(sys.path):
+        sys.path.insert(0, os.getcwd())
+    importlib.invalidate_caches()
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise StudyError(f"module {module_name!r} needs the module {error.name!r}, which is not there") from None
+        raise StudyError(f"there is no module {error.name!r} in {os.getcwd()} or where Python looks for it") from None
+    except Exception as error:
+        raise StudyError(f"module {module_name!r} cannot be imported: {type(error).__name__}: {error}") from error
+    if not hasattr(module, attribute):
+        near = difflib.get_close_matches(attribute, vars(module), n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise StudyError(f"module {module_name!r} ({module.__file__}) has no {attribute!r}{hint}")
+    found = getattr(module, attribute)
+    if not callable(found):
+        raise StudyError(f"{name} must be a class or a function that returns an object, got {short(found)}")
+    if module.__file__ is None or module.__spec__ is None:
+        raise StudyError(f"module {module_name!r} must be a file, so that its version can be kept with the results")
+    source = hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
+    spec, before = _imported.setdefault(module_name, (module.__spec__, source))
+    if spec is not module.__spec__:  # imported anew
+        _imported[module_name] = (module.__spec__, source)
+    elif before != source:
+        raise StudyError(f"{module.__file__} has changed since this process imported it; start Python again")
+    return found, source
+
+
+def with_arrays(target: Any) -> Any:
+    """Return an object with all its leaves as arrays of this session's types; as it is where it is no pytree."""
+    if not is_pytree(target):
+        return target
+
+    def settled(path: tuple[Any, ...], x: Any) -> jax.Array | np.ndarray[Any, Any]:
+        try:
+            return x if isinstance(x, jax.Array) else np.asarray(jnp.asarray(x))
+        except TypeError:
+            field = f"{type(target).__name__}{jax.tree_util.keystr(path)}"
+            raise StudyError(f"{field} must be a number or an array, or a static field, got {short(x)}") from None
+
+    return jax.tree_util.tree_map_with_path(settled, target)
+
+
+def described(target: object) -> dict[str, object]:
+    """Return what tells an object from others of its class: source, structure and numbers, as JSON can hold them."""
+    cls = type(target)
+    found: dict[str, object] = {}
+    if cls.__module__.partition(".")[0] != __name__.partition(".")[0]:
+        with contextlib.suppress(OSError, TypeError):  # made at a prompt
+            found["source_sha256"] = hashlib.sha256(inspect.getsource(cls).encode()).hexdigest()
+    tree = target if is_pytree(target) else getattr(target, "__dict__", {})
+    found["structure"] = re.sub(r" at 0x[0-9a-f]+", "", str(jax.tree.structure(tree)))
+    for path, x in jax.tree_util.tree_leaves_with_path(tree):
+        name = jax.tree_util.keystr(path).lstrip(".")
+        if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            x = jax.random.key_data(x)
+        if isinstance(x, bool | int | float | np.ndarray | np.generic | jax.Array):
+            array = np.asarray(x)
+            if array.size <= _MAX_SHOWN and np.all(np.isfinite(array)):
+                found[name] = array.tolist()
+            else:
+                found[name] = f"{array.dtype}{list(array.shape)} {hashlib.sha256(array.tobytes()).hexdigest()}"
+        else:
+            found[name] = re.sub(r" at 0x[0-9a-f]+", "", repr(x))
+    return found
+
+
+def class_name(target: object) -> str:
+    """Return ``package.module:Name`` of an object's class."""
+    return f"{type(target).__module__}:{type(target).__qualname__}"
+
+
+def check_own(cells: Sequence[Cell]) -> list[str]:
+    """Refuse classes whose methods return what no game can go on with; each pair of labels is traced once.
+
+    Returns:
+      A sentence for each object that is no pytree, with what that costs.
+    """
+    for cell in {(cell.algorithm_label, cell.environment_label): cell for cell in reversed(cells)}.values():
+
+        def one_round(key_data: jax.Array, cell: Cell = cell) -> object:
+            rules, both = engine.game_of(cell.environment), (cell.algorithm, cell.environment)
+            fixed, carry = rules.begin(*both, key_data, jnp.int32(0), cell.recorders)
+            return rules.step(*both, cell.recorders, fixed, carry, jnp.int32(1))[0]
+
+        with error_at(what=cell.title):
+            jax.eval_shape(one_round, jax.ShapeDtypeStruct((2,), np.uint32))
+    found = {cell.algorithm_label: cell.algorithm for cell in cells}
+    return [
+        f"{label!r}: {type(target).__name__} is no pytree, so its numbers are built into the program and "
+        "every setting is compiled by itself; jax.tree_util.register_dataclass makes it one"
+        for label, target in (found | {cell.environment_label: cell.environment for cell in cells}).items()
+        if not is_pytree(target)
+    ]
