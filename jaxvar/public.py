@@ -43,6 +43,7 @@ from jaxvar.environments.replay import replay_bandit
 from jaxvar.records import linear_spaced, log_spaced
 from jaxvar.run import EpisodeTrace, RunResult, Trace, run, trace
 from jaxvar.simulate import SimulationError, SimulationResult, simulate, sweep
+from jaxvar.study.compare import compare
 from jaxvar.study.definition import Entry, Study
 from jaxvar.study.result import CellResult, StudyResult, load
 from jaxvar.study.run import run_study
@@ -73,6 +74,7 @@ __all__ = [
     "audit",
     "ave_ucb",
     "calibration",
+    "compare",
     "confidence_ball",
     "constants",
     "cw_oful",

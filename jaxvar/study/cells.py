@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import itertools
 import math
-import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from jaxvar.study.factories import (
     build,
     check_name,
     check_options,
+    constants_of,
     constants_table,
     find_factory,
     in_precision,
@@ -104,6 +105,10 @@ def _cells(study: Study) -> Iterator[Cell]:
     length: Table = {f"num_{study.unit}s": study.length}
     for i, entry in enumerate(study.environments):
         for setting, environment in _built("environment", i, entry, length):
+            if is_episodic(environment.target) != (study.kind == "episodes"):  # of one's own: known only now
+                with error_at("environment", i, what=f"environment {titled(entry.label, setting)}"):
+                    unit = "rounds" if study.kind == "episodes" else "episodes"
+                    raise StudyError(f"{type(environment.target).__name__} is played in {unit}, got num_{study.unit}s")
             most = getattr(environment.target, "max_rounds", None)
             if most is not None and study.length > most:
                 with error_at("environment", i, what=f"environment {titled(entry.label, setting)}"):
@@ -140,6 +145,9 @@ def _cells(study: Study) -> Iterator[Cell]:
 
 def _built(role: Role, number: int, entry: Entry, known: Table) -> Iterator[tuple[Table, Built]]:
     """Yield every setting of an entry, with the object it gives."""
+    if entry.target is not None:
+        yield {}, Built(entry.target, {"name": entry.name, **entry.options}, constants_of(entry.target))
+        return
     factory = find_factory(entry.name, role)
     for setting in settings(entry.sweep):
         what = f"{role} {titled(entry.label, setting)}"
@@ -178,8 +186,10 @@ def unsupported(recorder: str, algorithm: object, environment: object) -> str | 
     if recorder in ("optimism", "value_variance"):
         if not is_episodic(environment) or not hasattr(algorithm, "plan"):
             return "it belongs to episodes"
-        plan = typing.get_type_hints(algorithm.plan)["return"]
-        if "value" not in getattr(plan, "_fields", ()):
+        plan = None
+        with contextlib.suppress(NameError):
+            plan = inspect.signature(algorithm.plan, eval_str=True).return_annotation
+        if "value" not in getattr(plan, "_fields", ("value",)):  # an own class may not say: then it is tried
             return "the algorithm plans without values"
     return None
 

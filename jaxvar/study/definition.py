@@ -15,6 +15,7 @@ from jaxvar import parameters
 from jaxvar.records import linear_spaced, log_spaced, record_rounds
 from jaxvar.study.cells import Cell, cells, check_sweep
 from jaxvar.study.factories import PRECISIONS, RECORDERS, Role, check_name, find_factory
+from jaxvar.study.own import class_name, described, with_arrays
 from jaxvar.study.values import Array, StudyError, Table, check_text, error_at, jsonable, plain_value, short
 
 _DEFAULT_RECORD = ("regret", "variance")
@@ -39,6 +40,8 @@ class Entry:
         ``{"preset": "paper", "beta_scale": 0.3}``, arrays are lists of lists.
       sweep: dotted path of an option -> list of values; the product of all lists is run.
       record: names of recorders for this algorithm, instead of the study's.
+      target: an object that is there already, which :func:`jaxvar.compare` gives instead of options and a sweep; the
+        name becomes that of its class.
     """
 
     name: str
@@ -46,8 +49,13 @@ class Entry:
     options: Table = dataclasses.field(default_factory=dict)
     sweep: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     record: Sequence[str] | None = None
+    target: object = dataclasses.field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.target is not None:
+            _set(self, label=check_text("label", self.label), name=class_name(self.target))
+            _set(self, options=described(self.target), target=with_arrays(self.target))
+            return
         with error_at("name"):
             factory = find_factory(self.name)
         with error_at("label"):
@@ -68,7 +76,8 @@ class Entry:
 
     def to_config(self) -> dict[str, object]:
         """Return the entry as its table in TOML has it."""
-        config = {"name": self.name, "label": self.label, **self.options}
+        options = self.options if self.target is None else {"object": self.options}
+        config = {"name": self.name, "label": self.label, **options}
         if self.sweep:
             config["sweep"] = self.sweep
         if self.record is not None:
@@ -83,6 +92,10 @@ class Entry:
         if "name" not in config:
             raise StudyError(f"name must be given to every {role}")
         with error_at("name"):
+            if "object" in config:
+                raise StudyError(
+                    f"{config['name']!r} was an object in Python, which its description cannot build again"
+                )
             factory = find_factory(config["name"], role)
         named = {key: config[key] for key in _ENTRY_KEYS if key in config}
         for key in config:
@@ -107,7 +120,7 @@ class Study:
       records: how many evenly spaced rounds (or episodes) to record, or which, or
         ``{"spacing": "log", "number": 60}``; 100 evenly spaced ones if not given.
       record: names of recorders, for every algorithm without a ``record`` of its own.
-      key: the root key is ``jax.random.key(key)``.
+      key: the root key is ``jax.random.key(key)``; from 2^32 on, its two words are those of the number.
       precision: ``float64`` or ``float32``.
       chunk: seeds per shard; chosen if not given.
       reference: label of the algorithm that others are compared with.
@@ -210,10 +223,10 @@ class Study:
         return Study(**given)
 
 
-def _set(target: Entry | Study, **values: object) -> None:
+def _set(of: Entry | Study, /, **values: object) -> None:
     """Put checked values in the place of what was given to a frozen dataclass."""
     for name, value in values.items():
-        object.__setattr__(target, name, value)
+        object.__setattr__(of, name, value)
 
 
 def _check_entries(study: Study, role: Role) -> tuple[Entry, ...]:
@@ -227,8 +240,8 @@ def _check_entries(study: Study, role: Role) -> tuple[Entry, ...]:
             if not isinstance(entry, Entry):
                 raise StudyError(f"{role}s must be a list of jaxvar.Entry, got {short(entry)}")
             with error_at("name"):
-                factory = find_factory(entry.name, role)
-                if study.kind not in factory.kinds:
+                factory = find_factory(entry.name, role) if entry.target is None else None
+                if factory is not None and study.kind not in factory.kinds:
                     kinds = " or ".join(_KINDS[kind] for kind in factory.kinds) or "neither rounds nor episodes"
                     wrong = f"{entry.name} is for {kinds}, but the study for {_KINDS[study.kind]}"
                     raise StudyError(f"{role} {entry.label!r}: {wrong}")
@@ -300,7 +313,7 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "episodes": _count("episodes", optional=True),
     "records": _check_records,
     "record": _check_record,
-    "key": _count("key", low=0),
+    "key": lambda v: parameters.check_count("key", v, low=0, high=2**64 - 1),
     "precision": lambda v: check_name("precision", v, PRECISIONS),
     "chunk": _count("chunk", optional=True),
     "first_seed": _count("first_seed", low=0),

@@ -291,9 +291,8 @@ def constants_of(target: object) -> str:
             for original in (preset.call(**form) for form in forms)
         ]
         return ", ".join([radius.label, *min(changed, key=len)])
-    for factory in public_factories().values():
-        if factory.made is type(target):
-            return _constants_label({n: getattr(target, n) for n in factory.parameters if n != "constants"})
+    if type(target).__module__.startswith(f"{algorithms.__name__}."):
+        return _constants_label({name: getattr(target, name) for name in parameters.parameters(target)})
     return radius if isinstance(radius, str) else "none"
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from jax.sharding import Mesh
 from tqdm import tqdm
 
-from jaxvar import engine, parameters, random
+from jaxvar import engine, parameters
 from jaxvar.engine import Program, is_accelerator
 from jaxvar.game import violated_assumptions
 from jaxvar.study import store
@@ -118,7 +118,7 @@ class _Run:
     def __post_init__(self) -> None:
         self.processes = Processes(self.devices)
         self.shows_progress = self.progress and self.processes.is_writer
-        self.key_data = np.asarray(random.key_words(jax.random.key(self.study.key)))
+        self.key_data = np.array([self.study.key >> 32, self.study.key % 2**32], np.uint32)
         self.checksums: dict[str, str] = {}  # of finished shards
         self.programs: dict[tuple[str, int], Program] = {}  # by cell and chunk
         self.smaller_chunks: dict[tuple[str, int], int | None] = {}  # likewise

@@ -171,7 +171,7 @@ REFUSED = {
     "record without regret": ({"record": ["variance"]}, "regret", ("record",)),
     "key": ({"key": -1}, "key", ("key",)),
     "key fraction": ({"key": 0.0}, "key", ("key",)),
-    "key beyond": ({"key": 2**31}, "key", ("key",)),
+    "key beyond": ({"key": 2**64}, "key", ("key",)),
     "chunk": ({"chunk": 0}, "chunk", ("chunk",)),
     "name empty": ({"name": " "}, "name", ("name",)),
     "name with a slash": ({"name": "a/b"}, "name", ("name",)),
