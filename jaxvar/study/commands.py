@@ -33,7 +33,7 @@ def _exit_code(command: Callable[P, int]) -> Callable[P, int]:
         except StudyError as error:
             print(f"jaxvar: {error}", file=sys.stderr)
             return USAGE
-        except RunError as error:
+        except (RunError, ImportError) as error:
             print(f"jaxvar: {error}", file=sys.stderr)
         except OSError as error:
             print(f"jaxvar: {error.strerror or error}: {error.filename or ''}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from jaxvar import tidy
 from jaxvar.simulate import join_chunks
 from jaxvar.status import describe
 from jaxvar.study import store
 from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
-from jaxvar.study.export import to_xarray
 from jaxvar.study.shards import Shard, read_seconds, read_shard, record_names
 from jaxvar.study.store import Manifest, StoredCell, read_manifest
 from jaxvar.study.values import Array, RunError, Table, short
@@ -36,11 +37,11 @@ class CellResult:
     environment_settings: Mapping[str, Any]
     constants: str  # which constants: "paper", "practical", "theorem", "none", ...
     num_rounds: int  # rounds or episodes played
-    rounds: Array  # [records]   int32, the recorded ones
-    seeds: Array  # [seeds]   their numbers
-    records: Mapping[str, Array]  # name -> [seeds, records, ...]
-    status: Array  # [seeds]   int32, 0 where all went well
-    status_round: Array  # [seeds]
+    rounds: Array = dataclasses.field(repr=False)  # [records]   int32, the recorded ones
+    seeds: Array = dataclasses.field(repr=False)  # [seeds]   their numbers
+    records: Mapping[str, Array] = dataclasses.field(repr=False)  # name -> [seeds, records, ...]
+    status: Array = dataclasses.field(repr=False)  # [seeds]   int32, 0 where all went well
+    status_round: Array = dataclasses.field(repr=False)  # [seeds]
     seconds: float  # spent playing, compilation left out
 
     @property
@@ -48,8 +49,16 @@ class CellResult:
         """Cumulative pseudo-regret, [seeds, records]."""
         return self.records["regret"]
 
+    @property
+    def block(self) -> tidy.Block:
+        """Labels, constants and settings (``algorithm.delta``, ``environment.noise.std``), with the numbers."""
+        both = (("algorithm", self.algorithm_settings), ("environment", self.environment_settings))
+        swept = {f"{side}.{name}": value for side, settings in both for name, value in settings.items()}
+        labels = {"algorithm": self.algorithm, "environment": self.environment, "constants": self.constants, **swept}
+        return tidy.Block(labels, self.rounds, self.seeds, self.records, self.status, self.status_round)
 
-@dataclasses.dataclass(frozen=True)
+
+@dataclasses.dataclass(frozen=True, repr=False)
 class StudyResult:
     """The results of a whole study."""
 
@@ -70,9 +79,35 @@ class StudyResult:
         """Labels, in the study's order."""
         return tuple(dict.fromkeys(c.environment for c in self.cells))
 
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame``: one row for each cell, seed and recorded round.
+
+        Columns are the labels, swept values, ``seed``, ``round`` (or ``episode``), the records that are one number and
+        the ``status``.
+        """
+        return tidy.to_pandas(self._blocks, self.unit)
+
     def to_xarray(self) -> Any:
-        """Return all cells as one dataset of :func:`jaxvar.study.export.to_xarray`; needs the extra ``xarray``."""
-        return to_xarray(self)
+        """Return an ``xarray.Dataset``: records with dimensions ``cell``, ``seed``, ``round`` (or ``episode``).
+
+        Labels, constants and settings are coordinates of ``cell``, settings under the names ``algorithm.delta``,
+        ``environment.noise.std``. What a cell does not have (another cell's record, a layer that it did not store, a
+        seed that is missing) is NaN, and such a record is in float64.
+        """
+        about = {"name": self.name, "question": self.question, "config": json.dumps(self.config)}
+        return tidy.to_xarray(self._blocks, self.unit, about, seconds=[cell.seconds for cell in self.cells])
+
+    @property
+    def _blocks(self) -> list[tidy.Block]:
+        if not self.cells:
+            raise RunError("there are no results yet")
+        return [cell.block for cell in self.cells]
+
+    def __repr__(self) -> str:
+        return tidy.as_text(f"Study {self.name!r}", [cell.block for cell in self.cells], self.unit)
+
+    def _repr_html_(self) -> str:
+        return tidy.as_html(f"Study {self.name!r}", [cell.block for cell in self.cells], self.unit)
 
 
 def load(folder: str | Path, *, partial: bool = False) -> StudyResult:

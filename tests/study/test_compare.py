@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -140,3 +141,40 @@ REFUSED = {
 def test_what_cannot_be_compared_is_refused(args, options, said):
     with pytest.raises(ValueError, match=said):
         compare(*args, **options)
+
+
+def test_results_as_frames_datasets_and_short_texts(monkeypatch):
+    """One row for each label, seed and recorded round; a line or two for people."""
+    result = compare({"first": Always(0), "second": Always(1)})
+    frame = result.to_pandas()
+    names = ["algorithm", "environment", "constants", "seed", "round", "regret", "variance", "status"]
+    assert list(frame.columns) == names and len(frame) == 2 * 4 * 2
+    row = frame[(frame.algorithm == "second") & (frame.seed == 3) & (frame["round"] == 10)]
+    assert row.regret.item() == result.cells[1].regret[3, 1]
+    assert float(result.to_xarray().regret.sel(seed=3, round=10)[1]) == row.regret.item()
+    assert repr(result).startswith("Study 'comparison': 2 settings, recorded up to round 10: regret, variance")
+    assert len(repr(result).splitlines()) == 4 and "second" in repr(result) and len(repr(result.cells)) < 1000
+    assert result._repr_html_().count("<tr>") == 3
+    swept = jv.simulate(
+        jv.sweep(Always(jnp.asarray(0)), arm=[0, 1, 2]), BANDIT, key=KEY, num_seeds=4, num_rounds=10, record_at=2
+    )
+    frame = swept.to_pandas()
+    assert list(frame.columns) == ["arm", "seed", "round", "regret", "variance", "status"] and len(frame) == 3 * 4 * 2
+    assert np.array_equal(frame.regret[frame.arm == 1], swept.regret[1].ravel())
+    assert swept.to_xarray().regret.sel(cell=1).equals(swept.to_xarray().regret[1])
+    assert len(repr(swept).splitlines()) == 5 and "<td>2</td>" in swept._repr_html_()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"^pandas is needed for this: pip install pandas$"):
+        swept.to_pandas()
+
+
+def test_constants_by_name():
+    """Wherever they are an argument; a wrong name is told the near one."""
+    assert jv.save(2, 10, constants="tight").constants.label == "tight"
+    named, made = jv.save(2, 10, constants="practical"), jv.save(2, 10, constants=jv.constants.practical())
+    assert all(np.array_equal(x, y) for x, y in zip(jax.tree.leaves(named), jax.tree.leaves(made), strict=True))
+    assert jv.ucrl_ave(2, 3, 10, constants="practical").constants.setting == "episodes"
+    with pytest.raises(
+        ValueError, match=r"constants must be one of 'paper', .*, got 'practicle'; did you mean 'practical'"
+    ):
+        jv.lin_vdts(2, 10, constants="practicle")
