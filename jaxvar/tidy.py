@@ -99,7 +99,7 @@ def summary(title: str, blocks: Sequence[Block], unit: str) -> tuple[str, list[s
         rows.append([f"and {len(blocks) - _MAX_LINES} more", *[""] * (len(labels) + 1)])
     names = ", ".join(sorted({name for block in blocks for name in block.records}))
     num_rounds = int(blocks[0].rounds[-1]) if blocks else 0
-    about = f"{title}: {len(blocks)} settings, recorded up to {unit} {num_rounds}: {names}"
+    about = f"{title}: {len(blocks)} cell{'s' * (len(blocks) != 1)}, recorded up to {unit} {num_rounds}: {names}"
     return about, [*labels, "seeds", "final regret (mean ± standard error)"], rows
 
 

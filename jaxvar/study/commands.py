@@ -155,7 +155,7 @@ def export_command(folder: tyro.conf.Positional[Path], to: Format = "csv", out: 
 
     Args:
       folder: folder of results.
-      to: tidy CSV, netCDF (needs the extra xarray), or one npz.
+      to: tidy CSV, netCDF (pip install xarray h5netcdf h5py), or one npz.
       out: the file; the study's name in the current folder if not given.
     """
     print(export(load(folder), to, out))

@@ -11,7 +11,7 @@ ROOT = Path(jaxvar.__file__).parent
 # Lowest first. A module imports from earlier layers only; a folder may also import from itself.
 LAYERS = (
     {"claims", "files", "parameters", "random", "status"},
-    {"constants", "lowering"},
+    {"constants", "lowering", "tidy"},
     {"ridge"},
     {"cholesky", "cpu", "nets"},
     {"planning"},

@@ -152,7 +152,7 @@ def test_results_as_frames_datasets_and_short_texts(monkeypatch):
     row = frame[(frame.algorithm == "second") & (frame.seed == 3) & (frame["round"] == 10)]
     assert row.regret.item() == result.cells[1].regret[3, 1]
     assert float(result.to_xarray().regret.sel(seed=3, round=10)[1]) == row.regret.item()
-    assert repr(result).startswith("Study 'comparison': 2 settings, recorded up to round 10: regret, variance")
+    assert repr(result).startswith("Study 'comparison': 2 cells, recorded up to round 10: regret, variance")
     assert len(repr(result).splitlines()) == 4 and "second" in repr(result) and len(repr(result.cells)) < 1000
     assert result._repr_html_().count("<tr>") == 3
     swept = jv.simulate(
