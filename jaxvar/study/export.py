@@ -6,15 +6,13 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, Literal
 
 import numpy as np
 
 from jaxvar import files, parameters, tidy
+from jaxvar.study.result import StudyResult, blocks
 from jaxvar.study.values import Array
-
-if TYPE_CHECKING:
-    from jaxvar.study.result import StudyResult
 
 Format = Literal["csv", "netcdf", "npz"]
 _ENDINGS = {"csv": "csv", "netcdf": "nc", "npz": "npz"}
@@ -45,7 +43,7 @@ def export(result: StudyResult, to: Format, path: str | Path | None = None) -> P
 def _write_csv(result: StudyResult, file: IO[bytes]) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text)
-    for i, columns in enumerate(tidy.columns([cell.block for cell in result.cells], result.unit, "")):
+    for i, columns in enumerate(tidy.columns(blocks(result), result.unit, "")):
         if i == 0:
             writer.writerow(columns)
         writer.writerows(zip(*(x if isinstance(x, list) else x.tolist() for x in columns.values()), strict=True))
@@ -56,8 +54,8 @@ def _write_csv(result: StudyResult, file: IO[bytes]) -> None:
 def _write_npz(result: StudyResult, file: IO[bytes]) -> None:
     arrays: dict[str, Array] = {}
     cells = []
-    for i, cell in enumerate(result.cells):
-        cells.append({name: label for name, label in cell.block.labels.items() if name != "constants"})
+    for i, cell in enumerate(blocks(result)):
+        cells.append({name: label for name, label in cell.labels.items() if name != "constants"})
         parts = {"rounds": cell.rounds, "seeds": cell.seeds, "status": cell.status, "status_round": cell.status_round}
         arrays |= {f"cell_{i}.{name}": x for name, x in {**parts, **cell.records}.items()}
     about = {"name": result.name, "unit": result.unit, "cells": cells, "config": result.config}

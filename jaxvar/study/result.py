@@ -49,14 +49,6 @@ class CellResult:
         """Cumulative pseudo-regret, [seeds, records]."""
         return self.records["regret"]
 
-    @property
-    def block(self) -> tidy.Block:
-        """Labels, constants and settings (``algorithm.delta``, ``environment.noise.std``), with the numbers."""
-        both = (("algorithm", self.algorithm_settings), ("environment", self.environment_settings))
-        swept = {f"{side}.{name}": value for side, settings in both for name, value in settings.items()}
-        labels = {"algorithm": self.algorithm, "environment": self.environment, "constants": self.constants, **swept}
-        return tidy.Block(labels, self.rounds, self.seeds, self.records, self.status, self.status_round)
-
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class StudyResult:
@@ -85,7 +77,7 @@ class StudyResult:
         Columns are the labels, swept values, ``seed``, ``round`` (or ``episode``), the records that are one number and
         the ``status``.
         """
-        return tidy.to_pandas(self._blocks, self.unit)
+        return tidy.to_pandas(blocks(self), self.unit)
 
     def to_xarray(self) -> Any:
         """Return an ``xarray.Dataset``: records with dimensions ``cell``, ``seed``, ``round`` (or ``episode``).
@@ -95,19 +87,28 @@ class StudyResult:
         seed that is missing) is NaN, and such a record is in float64.
         """
         about = {"name": self.name, "question": self.question, "config": json.dumps(self.config)}
-        return tidy.to_xarray(self._blocks, self.unit, about, seconds=[cell.seconds for cell in self.cells])
-
-    @property
-    def _blocks(self) -> list[tidy.Block]:
-        if not self.cells:
-            raise RunError("there are no results yet")
-        return [cell.block for cell in self.cells]
+        return tidy.to_xarray(blocks(self), self.unit, about, seconds=[cell.seconds for cell in self.cells])
 
     def __repr__(self) -> str:
-        return tidy.as_text(f"Study {self.name!r}", [cell.block for cell in self.cells], self.unit)
+        return tidy.as_text(f"Study {self.name!r}", blocks(self), self.unit)
 
     def _repr_html_(self) -> str:
-        return tidy.as_html(f"Study {self.name!r}", [cell.block for cell in self.cells], self.unit)
+        return tidy.as_html(f"Study {self.name!r}", blocks(self), self.unit)
+
+
+def blocks(result: StudyResult) -> list[tidy.Block]:
+    """Return the cells with their labels, constants and settings (``algorithm.delta``, ``environment.noise.std``)."""
+    found = []
+    for cell in result.cells:
+        labels: dict[str, object] = {
+            "algorithm": cell.algorithm,
+            "environment": cell.environment,
+            "constants": cell.constants,
+            **{f"algorithm.{name}": value for name, value in cell.algorithm_settings.items()},
+            **{f"environment.{name}": value for name, value in cell.environment_settings.items()},
+        }
+        found.append(tidy.Block(labels, cell.rounds, cell.seeds, cell.records, cell.status, cell.status_round))
+    return found
 
 
 def load(folder: str | Path, *, partial: bool = False) -> StudyResult:
