@@ -26,7 +26,7 @@ from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
 from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.game import DEFAULT_RECORDERS, check_call, grid_of, renamed_arguments
 from jaxvar.parameters import Array
-from jaxvar.records import Recorder, record_rounds
+from jaxvar.records import Recorder, join_chunks, record_rounds
 from jaxvar.status import describe
 
 T = TypeVar("T")
@@ -296,16 +296,6 @@ def simulate(
         chunk=chunk,
         capacity=getattr(program.algorithm, "capacity", None),
     )
-
-
-def join_chunks(parts: list[Array]) -> Array:
-    """Concatenate chunks; those played with fewer layers are padded: no rounds there, and no failure."""
-    shape = np.max([part.shape[1:] for part in parts], axis=0)
-    padded = []
-    for part in parts:
-        missing = [(0, 0)] + [(0, n - m) for n, m in zip(shape, part.shape[1:], strict=True)]
-        padded.append(np.pad(part, missing, constant_values=part.dtype == bool) if np.any(missing) else part)
-    return np.concatenate(padded)
 
 
 def _check_same_everywhere(numbers: ArrayTree, mesh: Mesh) -> None:

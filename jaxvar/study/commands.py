@@ -14,10 +14,10 @@ import jax
 import tyro
 
 from jaxvar.study.export import Format, export
+from jaxvar.study.factories import RunError, StudyError
 from jaxvar.study.result import failures, load, merge
 from jaxvar.study.run import run_study
 from jaxvar.study.toml import read_study
-from jaxvar.study.values import RunError, StudyError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 P = ParamSpec("P")

@@ -16,10 +16,9 @@ from jaxvar.game import DEFAULT_RECORDERS, grid_of
 from jaxvar.records import Recorder, record_rounds
 from jaxvar.study.cells import unsupported
 from jaxvar.study.definition import Entry, Study
-from jaxvar.study.factories import RECORDERS
+from jaxvar.study.factories import RECORDERS, StudyError, short
 from jaxvar.study.result import StudyResult
 from jaxvar.study.run import run_study
-from jaxvar.study.values import StudyError, short
 
 
 def compare(

@@ -8,15 +8,26 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jaxvar import parameters
+from jaxvar.parameters import Array
 from jaxvar.records import linear_spaced, log_spaced, record_rounds
-from jaxvar.study.cells import Cell, cells, check_sweep
-from jaxvar.study.factories import PRECISIONS, RECORDERS, Role, check_name, find_factory
+from jaxvar.study.cells import Cell, cells, check_sweep, jsonable, plain_value
+from jaxvar.study.factories import (
+    PRECISIONS,
+    RECORDERS,
+    Role,
+    StudyError,
+    Table,
+    check_name,
+    error_at,
+    find_factory,
+    short,
+)
 from jaxvar.study.own import class_name, described, with_arrays
-from jaxvar.study.values import Array, StudyError, Table, check_text, error_at, jsonable, plain_value, short
 
 _DEFAULT_RECORD = ("regret", "variance")
 _ENTRY_KEYS = ("name", "label", "record", "sweep")
@@ -25,6 +36,8 @@ _KINDS = {"bandit": "bandits, in rounds", "episodes": "Markov decision processes
 _SPACINGS = {"linear": linear_spaced, "log": log_spaced}
 _MAX_INT32 = 2**31 - 1  # rounds and seeds are int32
 _MAX_QUESTION = 2000  # characters
+_MAX_TEXT = 200  # characters of a label
+_UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of characters, separators of lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,6 +262,20 @@ def _check_entries(study: Study, role: Role) -> tuple[Entry, ...]:
                 raise StudyError(f"labels of {role}s must differ, got {entry.label!r} twice", ("label",))
             labels.add(entry.label)
     return tuple(given)
+
+
+def check_text(name: str, value: object, *, most: int = _MAX_TEXT, lines: bool = False) -> str:
+    """Return ``value``, printable text of 1 to ``most`` characters, with line breaks only where ``lines`` is true."""
+    if not isinstance(value, str):
+        raise StudyError(f"{name} must be text, got {short(value)}")
+    if not value.strip():
+        raise StudyError(f"{name} must not be empty, got {value!r}")
+    if len(value) > most:
+        raise StudyError(f"{name} must have at most {most} characters, got {len(value)}: {short(value)}")
+    for character in value:
+        if unicodedata.category(character) in _UNPRINTABLE and not (lines and character in "\n\t"):
+            raise StudyError(f"{name} must not hold control characters, got {character!a} in {short(value)}")
+    return value
 
 
 def _check_study_name(value: object) -> str:

@@ -11,8 +11,8 @@ from typing import IO, Literal
 import numpy as np
 
 from jaxvar import files, parameters, tidy
+from jaxvar.parameters import Array
 from jaxvar.study.result import StudyResult, blocks
-from jaxvar.study.values import Array
 
 Format = Literal["csv", "netcdf", "npz"]
 _ENDINGS = {"csv": "csv", "netcdf": "nc", "npz": "npz"}

@@ -1,4 +1,4 @@
-"""From names and numbers to the objects that are simulated.
+"""From names and numbers to the objects that are simulated, and the errors of a study.
 
 A study names public factories, noise, schedules, presets of constants and recorders. Nothing is listed here: each
 catalogue is read from the package, so that a new algorithm has its name at once.
@@ -20,7 +20,7 @@ import pkgutil
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -30,13 +30,46 @@ import numpy as np
 from jaxvar import algorithms, constants, environments, parameters, records
 from jaxvar.environments import noise, schedules
 from jaxvar.study.own import find_own, with_arrays
-from jaxvar.study.values import StudyError, Table, error_at, short
 
+Table = Mapping[str, object]
 Role = Literal["algorithm", "environment"]
+_MAX_MESSAGE = 1000  # characters; a wrong value may be a whole array
 PRECISIONS = ("float64", "float32")
 _DEFAULT_PRESET = "paper"
 _INSTEAD_OF = {"num_episodes": "gap"}  # not filled in where the other is given
 _TYPES: dict[object, str] = {bool: "true or false", int: "an integer", str: "text"}
+
+
+class StudyError(ValueError):
+    """A study that cannot be run as it is written.
+
+    ``where`` is the path of the wrong key in the study's configuration, ``("algorithm", 1, "delta")`` for the key
+    ``delta`` of the second algorithm; a reader of files turns it into a line.
+    """
+
+    def __init__(self, message: str, where: tuple[str | int, ...] = ()) -> None:
+        super().__init__(message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}...")
+        self.where = where
+
+
+class RunError(RuntimeError):
+    """A study that could not be run, stored or read; the message is a sentence or a few, for the user."""
+
+
+@contextlib.contextmanager
+def error_at(*where: str | int, what: str = "") -> Iterator[None]:
+    """Turn errors raised within into errors at the path ``where`` of the study, with ``what`` before their messages."""
+    try:
+        yield
+    except ValueError as error:
+        inner = error.where if isinstance(error, StudyError) else ()
+        raise StudyError(f"{what}: {error}" if what else str(error), (*where, *inner)) from None
+
+
+def short(value: object) -> str:
+    """Return ``value`` as text for an error message, cut where it is long."""
+    shown = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:60]}... ({len(shown)} characters)"
 
 
 def in_precision(precision: str) -> contextlib.AbstractContextManager[None]:

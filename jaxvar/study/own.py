@@ -16,10 +16,10 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +27,7 @@ import numpy as np
 
 from jaxvar import engine
 from jaxvar.engine import is_pytree
-from jaxvar.study.values import StudyError, error_at, short
-
-if TYPE_CHECKING:
-    from jaxvar.study.cells import Cell
+from jaxvar.records import Recorder
 
 _MAX_SHOWN = 16  # numbers of an array that a description spells out
 _imported: dict[str, tuple[ModuleSpec, str]] = {}  # module -> what was imported, SHA-256 of its file then
@@ -39,7 +36,7 @@ _imported: dict[str, tuple[ModuleSpec, str]] = {}  # module -> what was imported
 def find_own(name: str) -> tuple[Callable[..., Any], str]:
     """Import the class or function that ``"package.module:Name"`` names; return it, and the SHA-256 of its file."""
     if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*", name):
-        raise StudyError(f"name must be that of a factory or 'package.module:Name', got {short(name)}")
+        raise ValueError(f"name must be that of a factory or 'package.module:Name', got {name!r}")
     module_name, _, attribute = name.partition(":")
     if not {"", os.getcwd()} & set(sys.path):
         sys.path.insert(0, os.getcwd())
@@ -48,25 +45,25 @@ def find_own(name: str) -> tuple[Callable[..., Any], str]:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise StudyError(f"module {module_name!r} needs the module {error.name!r}, which is not there") from None
-        raise StudyError(f"there is no module {error.name!r} in {os.getcwd()} or where Python looks for it") from None
+            raise ValueError(f"module {module_name!r} needs the module {error.name!r}, which is not there") from None
+        raise ValueError(f"there is no module {error.name!r} in {os.getcwd()} or where Python looks for it") from None
     except Exception as error:
-        raise StudyError(f"module {module_name!r} cannot be imported: {type(error).__name__}: {error}") from error
+        raise ValueError(f"module {module_name!r} cannot be imported: {type(error).__name__}: {error}") from error
     if not hasattr(module, attribute):
         near = difflib.get_close_matches(attribute, vars(module), n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise StudyError(f"module {module_name!r} ({module.__file__}) has no {attribute!r}{hint}")
+        raise ValueError(f"module {module_name!r} ({module.__file__}) has no {attribute!r}{hint}")
     found = getattr(module, attribute)
     if not callable(found):
-        raise StudyError(f"{name} must be a class or a function that returns an object, got {short(found)}")
+        raise ValueError(f"{name} must be a class or a function that returns an object, got {found!r:.80}")
     if module.__file__ is None or module.__spec__ is None:
-        raise StudyError(f"module {module_name!r} must be a file, so that its version can be kept with the results")
+        raise ValueError(f"module {module_name!r} must be a file, so that its version can be kept with the results")
     source = hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
     spec, before = _imported.setdefault(module_name, (module.__spec__, source))
     if spec is not module.__spec__:  # imported anew
         _imported[module_name] = (module.__spec__, source)
     elif before != source:
-        raise StudyError(f"{module.__file__} has changed since this process imported it; start Python again")
+        raise ValueError(f"{module.__file__} has changed since this process imported it; start Python again")
     return found, source
 
 
@@ -80,7 +77,7 @@ def with_arrays(target: Any) -> Any:
             return x if isinstance(x, jax.Array) else np.asarray(jnp.asarray(x))
         except TypeError:
             field = f"{type(target).__name__}{jax.tree_util.keystr(path)}"
-            raise StudyError(f"{field} must be a number or an array, or a static field, got {short(x)}") from None
+            raise ValueError(f"{field} must be a number or an array, or a static field, got {x!r:.80}") from None
 
     return jax.tree_util.tree_map_with_path(settled, target)
 
@@ -114,25 +111,22 @@ def class_name(target: object) -> str:
     return f"{type(target).__module__}:{type(target).__qualname__}"
 
 
-def check_own(cells: Sequence[Cell]) -> list[str]:
-    """Refuse classes whose methods return what no game can go on with; each pair of labels is traced once.
+def try_round(algorithm: object, environment: object, recorders: tuple[Recorder, ...]) -> None:
+    """Trace one round, so that methods which return what no game can go on with are refused before anything runs."""
 
-    Returns:
-      A sentence for each object that is no pytree, with what that costs.
-    """
-    for cell in {(cell.algorithm_label, cell.environment_label): cell for cell in reversed(cells)}.values():
+    def one_round(key_data: jax.Array) -> object:
+        rules = engine.game_of(environment)
+        fixed, carry = rules.begin(algorithm, environment, key_data, jnp.int32(0), recorders)
+        return rules.step(algorithm, environment, recorders, fixed, carry, jnp.int32(1))[0]
 
-        def one_round(key_data: jax.Array, cell: Cell = cell) -> object:
-            rules, both = engine.game_of(cell.environment), (cell.algorithm, cell.environment)
-            fixed, carry = rules.begin(*both, key_data, jnp.int32(0), cell.recorders)
-            return rules.step(*both, cell.recorders, fixed, carry, jnp.int32(1))[0]
+    jax.eval_shape(one_round, jax.ShapeDtypeStruct((2,), np.uint32))
 
-        with error_at(what=cell.title):
-            jax.eval_shape(one_round, jax.ShapeDtypeStruct((2,), np.uint32))
-    found = {cell.algorithm_label: cell.algorithm for cell in cells}
+
+def cost(target: object) -> list[str]:
+    """Return a sentence about what an object costs that is no pytree; none about one that is."""
+    if is_pytree(target):
+        return []
     return [
-        f"{label!r}: {type(target).__name__} is no pytree, so its numbers are built into the program and "
-        "every setting is compiled by itself; jax.tree_util.register_dataclass makes it one"
-        for label, target in (found | {cell.environment_label: cell.environment for cell in cells}).items()
-        if not is_pytree(target)
+        f"{type(target).__name__} is no pytree, so its numbers are built into the program and every setting is "
+        "compiled by itself; jax.tree_util.register_dataclass makes it one"
     ]

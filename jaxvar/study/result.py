@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from jaxvar import tidy
-from jaxvar.simulate import join_chunks
+from jaxvar.parameters import Array
+from jaxvar.records import join_chunks
 from jaxvar.status import describe
 from jaxvar.study import store
 from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
+from jaxvar.study.factories import RunError, Table, short
 from jaxvar.study.shards import Shard, read_seconds, read_shard, record_names
 from jaxvar.study.store import Manifest, StoredCell, read_manifest
-from jaxvar.study.values import Array, RunError, Table, short
 
 _MAX_NAMED = 10  # missing shards in a message
 _ONLY_WORDS = {"name", "question", "reference"}  # fields of a study that change none of its numbers

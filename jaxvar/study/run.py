@@ -22,15 +22,14 @@ from tqdm import tqdm
 from jaxvar import engine, parameters
 from jaxvar.engine import Program, is_accelerator
 from jaxvar.game import violated_assumptions
-from jaxvar.study import store
+from jaxvar.study import shards, store
 from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
-from jaxvar.study.factories import in_precision
-from jaxvar.study.own import check_own
+from jaxvar.study.factories import RunError, error_at, in_precision
+from jaxvar.study.own import cost, try_round
 from jaxvar.study.result import StudyResult, at_length, differences, load
 from jaxvar.study.shards import Hooks, Processes, Shorter, Stopped, Task, mesh_for, play, read_shard, stretch_for
 from jaxvar.study.store import Manifest, StoredCell
-from jaxvar.study.values import RunError
 
 _MEMORY_SHARE = 0.8  # of the free memory that a chunk may take: other processes need some too
 _COPIES = 3  # of what a chunk holds, on the host while it is written
@@ -81,9 +80,9 @@ def run_study(
     try:
         with in_precision(study.precision):
             run = _Run(study, folder, (number, total), list(devices or jax.devices()), progress, checkpoint_seconds)
-            costs = check_own(own) if (own := [cell for cell in study.cells if cell.is_own]) else []
+            notes = _notes(study)
             if run.processes.is_writer:
-                for sentence in (*_violations(study), *costs):
+                for sentence in notes:
                     warnings.warn(sentence, UserWarning, stacklevel=2)
             run.go(resume, force)
             return load(folder, partial=total > 1) if run.processes.is_writer else None
@@ -95,11 +94,21 @@ def run_study(
         ) from error
 
 
-def _violations(study: Study) -> list[str]:
-    """Return a sentence for each violated assumption of a theorem, with the first cell that violates it."""
-    found = dict[str, str]()
+def _notes(study: Study) -> list[str]:
+    """Return a sentence for each violated assumption of a theorem and each object that is no pytree.
+
+    A round of each pair of labels with an own class is tried first: one that cannot be played is refused.
+    """
+    pairs, found = set[tuple[str, str]](), dict[str, str]()  # sentence -> the first cell that it is about
     for cell in study.cells:
-        for sentence in violated_assumptions(cell.algorithm, cell.environment, study.length):
+        sentences = violated_assumptions(cell.algorithm, cell.environment, study.length)
+        pair = (cell.algorithm_label, cell.environment_label)
+        if cell.is_own and pair not in pairs:
+            pairs.add(pair)
+            with error_at(what=cell.title):
+                try_round(cell.algorithm, cell.environment, cell.recorders)
+            sentences += [*cost(cell.algorithm), *cost(cell.environment)]
+        for sentence in sentences:
             found.setdefault(sentence, cell.title)
     return [f"{title}: {sentence}" for sentence, title in found.items()]
 
@@ -268,7 +277,7 @@ class _Run:
 
     def _needs(self, cell: Cell, chunk: int) -> str:
         needed, free = self._memory(cell, chunk)
-        sizes = human_bytes(needed), human_bytes(free or 0)
+        sizes = shards.human_bytes(needed), shards.human_bytes(free or 0)
         return f"{chunk} seeds at a time need {sizes[0]} of memory, and {sizes[1]} are free"
 
     def _program(self, cell: Cell, chunk: int) -> Program:
@@ -350,15 +359,6 @@ def free_memory(mesh: Mesh) -> int | None:
         limit, used = (Path("/sys/fs/cgroup", name).read_text() for name in ("memory.max", "memory.current"))
         found.append(int(limit) - int(used))
     return min(found, default=None)
-
-
-def human_bytes(size: float) -> str:
-    """Return a number of bytes as text, ``1.5 GiB``."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} TiB"
 
 
 def _timer(seconds: float) -> Callable[[], bool]:

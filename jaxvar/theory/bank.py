@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from jaxvar import parameters
 from jaxvar.constants import SETTINGS
 from jaxvar.environments.interface import Environment, EpisodicEnvironment
+from jaxvar.study.cells import jsonable
 from jaxvar.study.factories import Built, build, public_factories
-from jaxvar.study.values import jsonable
 
 Options = Mapping[str, object]  # as a study writes them
 

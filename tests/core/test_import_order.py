@@ -13,10 +13,11 @@ LAYERS = (
     {"claims", "files", "parameters", "random", "status"},
     {"constants", "lowering", "tidy"},
     {"ridge"},
-    {"cholesky", "cpu", "nets"},
+    {"cholesky", "nets"},
     {"planning"},
     {"algorithms", "environments"},
     {"listing", "records"},
+    {"cli"},
     {"game"},
     {"episodes"},
     {"engine"},
@@ -29,7 +30,6 @@ LAYERS = (
     {"theory"},
     {"testing"},
     {"bench", "public", "show"},
-    {"cli"},
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 MODULES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")

@@ -87,7 +87,7 @@ def test_a_folder_is_resumed_extended_and_guarded(tmp_path):
 
 
 def test_plain_objects_and_recorders_that_not_all_have(tmp_path):
-    with pytest.warns(UserWarning, match="'cycle': Cycle is no pytree"):
+    with pytest.warns(UserWarning, match="'cycle' on 'bandit': Cycle is no pytree"):
         result = compare(
             {"cycle": Cycle(3), "save": jv.save(2, 10, constants=jv.constants.practical(0.3))},
             recorders=(jv.record.regret(), jv.record.layer_rounds()),

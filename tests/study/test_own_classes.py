@@ -294,7 +294,9 @@ def test_functions_plain_objects_and_episodes(home):
     """A function that makes the object; a class that is no pytree, which costs; both sides in episodes."""
     made = study(own("make", options={"epsilon": 0.4}), own("Greedy", options={"epsilon": 0.2})).cells
     assert made[0].algorithm == made[1].algorithm and made[0].hash != made[1].hash
-    with pytest.warns(UserWarning, match="'mine.bandits:Plain': Plain is no pytree, so .* every setting is compiled"):
+    with pytest.warns(
+        UserWarning, match="'mine.bandits:Plain' with .*: Plain is no pytree, .* every setting is compiled"
+    ):
         result = play(study(own("Plain", sweep={"arm": [0, 1]}), environments=[own("Line")]), "plain")
     assert result.cells[0].regret[0, -1] == 0 and result.cells[1].regret[0, -1] == 10
     episodic = study(own("Lazy"), environments=[own("Model")], rounds=None, episodes=3)

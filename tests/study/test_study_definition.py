@@ -14,10 +14,9 @@ import jaxvar as jv
 from jaxvar import engine, game, random
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.study import factories
-from jaxvar.study.cells import cells, unsupported
+from jaxvar.study.cells import canonical, cells, digest, unsupported
 from jaxvar.study.definition import Entry, Study
-from jaxvar.study.factories import build
-from jaxvar.study.values import StudyError, canonical, digest
+from jaxvar.study.factories import StudyError, build
 from tests.helpers.study_strategies import studies
 
 NAN, INF = float("nan"), float("inf")
