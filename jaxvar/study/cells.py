@@ -128,7 +128,7 @@ def _cells(study: Study) -> Iterator[Cell]:
             told = {name: getattr(environment.target, name, None) for name in _TOLD_BY_ENVIRONMENT}
             if told["norm_bound"] is not None:
                 told["norm_bound"] = float(told["norm_bound"])
-            known = {**length, **{name: value for name, value in told.items() if value is not None}}
+            known = {**length, **{name: value for name, value in told.items() if isinstance(value, int | float)}}
             for j, player in enumerate(study.algorithms):
                 facts = (j, *known.items())
                 if facts not in made:

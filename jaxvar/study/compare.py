@@ -33,6 +33,7 @@ def compare(
     recorders: Sequence[Recorder] = DEFAULT_RECORDERS,
     reference: str | None = None,
     out: str | Path | None = None,
+    force: bool = False,
     progress: bool = False,
 ) -> StudyResult:
     """Play every algorithm in every environment, with the same problems and noise, seed by seed.
@@ -52,6 +53,7 @@ def compare(
       recorders: what to record, from :mod:`jaxvar.record`, of every algorithm that has it.
       reference: label of the algorithm that others are compared with; the first one if not given.
       out: folder of the results; none is kept if not given.
+      force: whether ``out`` may hold another study: cells that are the same are kept, all others played anew.
       progress: show a progress bar.
     """
     parameters.check_key("key", key)
@@ -87,7 +89,7 @@ def compare(
     )
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory()) if out is None else out
-        result = run_study(study, folder, progress=progress)
+        result = run_study(study, folder, force=force, progress=progress)
     assert result is not None
     return result
 

@@ -79,6 +79,8 @@ class Entry:
             options = {}
             for name, value in self.options.items():
                 with error_at(name):
+                    if name in _ENTRY_KEYS:
+                        raise StudyError(f"{name} is a key of every entry, and cannot be an argument of {self.name}")
                     options[name] = plain_value(str(name), value)
             sweep = check_sweep(factory, options, self.sweep)
             with error_at("record"):
@@ -89,8 +91,7 @@ class Entry:
 
     def to_config(self) -> dict[str, object]:
         """Return the entry as its table in TOML has it."""
-        options = self.options if self.target is None else {"object": self.options}
-        config = {"name": self.name, "label": self.label, **options}
+        config = {"name": self.name, "label": self.label, **self.options}
         if self.sweep:
             config["sweep"] = self.sweep
         if self.record is not None:

@@ -16,6 +16,7 @@ import difflib
 import functools
 import importlib
 import inspect
+import math
 import pkgutil
 import re
 import types
@@ -33,8 +34,8 @@ from jaxvar.study.own import find_own, with_arrays
 
 Table = Mapping[str, object]
 Role = Literal["algorithm", "environment"]
-_MAX_MESSAGE = 1000  # characters; a wrong value may be a whole array
 PRECISIONS = ("float64", "float32")
+_MAX_MESSAGE = 1000  # characters; a wrong value may be a whole array
 _DEFAULT_PRESET = "paper"
 _INSTEAD_OF = {"num_episodes": "gap"}  # not filled in where the other is given
 _TYPES: dict[object, str] = {bool: "true or false", int: "an integer", str: "text"}
@@ -206,9 +207,9 @@ def build(factory: Factory, options: Table, known: Table) -> Built:
         if name not in options and name not in filled:
             raise StudyError(f"{name} must be given to {factory.name}")
     defaults = {n: p.default for n, p in factory.parameters.items() if n not in factory.required}
-    if factory.source:  # whatever else is a default is told by the source
-        defaults = {n: value for n, value in defaults.items() if isinstance(value, bool | int | float | str | None)}
-        defaults["source_sha256"] = factory.source
+    if factory.source:  # a default that JSON cannot hold is told by the source
+        defaults = {n: x for n, x in defaults.items() if isinstance(x, int | str | None) or _is_finite(x)}
+        defaults |= {"name": factory.name, "source_sha256": factory.source}  # also where a class has such a field
     config = {"name": factory.name, **defaults, **filled, **options}
     arguments = {**filled, **options}
     label = "none" if factory.source else _constants_label(config)
@@ -220,6 +221,10 @@ def build(factory: Factory, options: Table, known: Table) -> Built:
             arguments["noise"] = _part(table, NOISES)
     target = _call(factory, arguments)
     return Built(with_arrays(target), config, constants_of(target)) if factory.source else Built(target, config, label)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def check_options(factory: Factory, options: Table, parts: Mapping[str, Mapping[str, Factory]] = _PARTS) -> None:
@@ -278,7 +283,7 @@ def constants_table(value: object) -> dict[str, Any]:
 def _constants(table: Mapping[str, Any], factory: Factory) -> tuple[object, dict[str, object]]:
     """Return the constants, and all their numbers by name."""
     preset = PRESETS[table["preset"]]
-    (setting,) = factory.kinds
+    setting = min(factory.kinds)  # a bandit's, where an own function does not say
     with in_precision("float64"):  # a result says 0.1, and not what is left of it in float32
         made = preset.call(**({"setting": setting} if "setting" in preset.parameters else {}))
     numbers = {name: float(table.get(name, getattr(made, name))) for name in constants.number_names()}

@@ -8,6 +8,7 @@ SHA-256 of the module's file, so that numbers of two versions of a class are nev
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import difflib
 import hashlib
 import importlib
@@ -16,7 +17,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -83,27 +84,38 @@ def with_arrays(target: Any) -> Any:
 
 
 def described(target: object) -> dict[str, object]:
-    """Return what tells an object from others of its class: source, structure and numbers, as JSON can hold them."""
-    cls = type(target)
-    found: dict[str, object] = {}
-    if cls.__module__.partition(".")[0] != __name__.partition(".")[0]:
+    """Return what tells an object from others of its class: the source of the class and all fields, for JSON."""
+    cls, found = type(target), dict[str, object]()
+    if not cls.__module__.startswith("jaxvar."):
         with contextlib.suppress(OSError, TypeError):  # made at a prompt
             found["source_sha256"] = hashlib.sha256(inspect.getsource(cls).encode()).hexdigest()
-    tree = target if is_pytree(target) else getattr(target, "__dict__", {})
-    found["structure"] = re.sub(r" at 0x[0-9a-f]+", "", str(jax.tree.structure(tree)))
-    for path, x in jax.tree_util.tree_leaves_with_path(tree):
-        name = jax.tree_util.keystr(path).lstrip(".")
-        if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-            x = jax.random.key_data(x)
-        if isinstance(x, bool | int | float | np.ndarray | np.generic | jax.Array):
-            array = np.asarray(x)
-            if array.size <= _MAX_SHOWN and np.all(np.isfinite(array)):
-                found[name] = array.tolist()
-            else:
-                found[name] = f"{array.dtype}{list(array.shape)} {hashlib.sha256(array.tobytes()).hexdigest()}"
-        else:
-            found[name] = re.sub(r" at 0x[0-9a-f]+", "", repr(x))
-    return found
+    return {**found, "object": _fields(target)}
+
+
+def _fields(target: object) -> dict[str, object]:
+    if dataclasses.is_dataclass(target):
+        return {field.name: _plain(getattr(target, field.name)) for field in dataclasses.fields(target)}
+    return {name: _plain(value) for name, value in getattr(target, "__dict__", {}).items()}
+
+
+def _plain(value: object) -> object:
+    """Return a field's value as JSON can hold it: a part of an object by its fields, a large array by its SHA-256."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        value = jax.random.key_data(value)
+    if isinstance(value, float | np.ndarray | np.generic | jax.Array):
+        array = np.asarray(value)
+        if array.size <= _MAX_SHOWN and np.all(np.isfinite(array)):
+            return array.tolist()
+        return f"{array.dtype}{list(array.shape)} {hashlib.sha256(array.tobytes()).hexdigest()}"
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if callable(value) or not (fields := _fields(value)):
+        return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    return {"name": class_name(value), **fields}
 
 
 def class_name(target: object) -> str:

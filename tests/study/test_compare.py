@@ -79,8 +79,11 @@ def test_a_folder_is_resumed_extended_and_guarded(tmp_path):
     assert stored(out) == before and jv.load(out).name == "arms"
     more = compare({"mine": Always(0), "other": Always(1)}, out=out, num_seeds=8)
     assert before.items() <= stored(out).items() and len(more.cells[1].seeds) == 8
-    with pytest.raises(jv.RunError, match=r"algorithm.arm was 0 and is 2"):
+    with pytest.raises(jv.RunError, match=r"algorithm.object.arm was 0 and is 2"):
         compare({"mine": Always(2), "other": Always(1)}, out=out, num_seeds=8)
+    made = jv.linear_bandit(2, 3, noise=jv.noise.two_point(0.2))
+    with pytest.raises(jv.RunError, match=r"environment.object.noise.schedule.std was 0.3 and is 0.2"):
+        compare({"mine": Always(0), "other": Always(1)}, {"bandit": made}, out=out, num_seeds=8)
     config = json.loads(Path(out, "run.json").read_text())["study"]
     with pytest.raises(jv.StudyError, match=r"'.*:Always' was an object in Python"):
         jv.Study.from_config(config)

@@ -170,6 +170,11 @@ class Worded(Greedy):
     word: Any = "soft"
 
 
+class Named(Plain):
+    def __init__(self, name="n", limit=float("inf")):
+        self.arm = 0
+
+
 SETTING = 3
 '''
 BANDIT = jv.Entry("linear_bandit", options={"dim": 2, "num_arms": 3, "noise": {"name": "two_point", "std": 0.1}})
@@ -324,6 +329,7 @@ REFUSED = {
     ),
     "role": ("mine.bandits:Line", {}, "'mine.bandits:Line' is an environment, not an algorithm"),
     "kind": ("mine.bandits:Lazy", {}, "is for Markov decision processes, in episodes, but the study for bandits"),
+    "key": ("mine.bandits:Named", {"name": "x"}, "name is a key of every entry, and cannot be an argument of mine"),
     "other dim": ("mine.bandits:Greedy", {"dim": 3}, "dim 3 contradicts the dim 2 of the environment"),
 }
 
