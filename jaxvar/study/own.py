@@ -50,21 +50,22 @@ def find_own(name: str) -> tuple[Callable[..., Any], str]:
         raise ValueError(f"there is no module {error.name!r} in {os.getcwd()} or where Python looks for it") from None
     except Exception as error:
         raise ValueError(f"module {module_name!r} cannot be imported: {type(error).__name__}: {error}") from error
+    file = getattr(module, "__file__", None)
     if not hasattr(module, attribute):
         near = difflib.get_close_matches(attribute, vars(module), n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"module {module_name!r} ({module.__file__}) has no {attribute!r}{hint}")
+        raise ValueError(f"module {module_name!r} ({file}) has no {attribute!r}{hint}")
     found = getattr(module, attribute)
     if not callable(found):
         raise ValueError(f"{name} must be a class or a function that returns an object, got {found!r:.80}")
-    if module.__file__ is None or module.__spec__ is None:
+    if file is None or module.__spec__ is None:
         raise ValueError(f"module {module_name!r} must be a file, so that its version can be kept with the results")
-    source = hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
+    source = hashlib.sha256(Path(file).read_bytes()).hexdigest()
     spec, before = _imported.setdefault(module_name, (module.__spec__, source))
     if spec is not module.__spec__:  # imported anew
         _imported[module_name] = (module.__spec__, source)
     elif before != source:
-        raise ValueError(f"{module.__file__} has changed since this process imported it; start Python again")
+        raise ValueError(f"{file} has changed since this process imported it; start Python again")
     return found, source
 
 
