@@ -318,6 +318,7 @@ REFUSED = {
         {"epsilonn": 0.1},
         "no argument of mine.bandits:Greedy named 'epsilonn'; did you",
     ),
+    "no file": ("sys:exit", {}, "module 'sys' must be a file, so that its version can be kept with the results"),
     "missing": ("mine.bandits:make", {}, "epsilon must be given to mine.bandits:make"),
     "type": ("mine.bandits:Greedy", {"dim": 2.5}, "dim must be an integer, got 2.5"),
     "raises": ("mine.bandits:Angry", {}, "mine.bandits:Angry raised KeyError: 'no'"),
