@@ -22,8 +22,8 @@ from experiments.found import Found, filled, write_found
 from jaxvar.figures import Drawing, save
 from jaxvar.files import write_whole
 from jaxvar.study.definition import Study
+from jaxvar.study.factories import RunError
 from jaxvar.study.result import StudyResult, failures
-from jaxvar.study.values import RunError
 from jaxvar.tables import Table
 
 FOLDER = Path(__file__).parent

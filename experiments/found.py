@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxvar.analysis import Interval
 from jaxvar.files import write_whole
-from jaxvar.study.values import jsonable
+from jaxvar.study.cells import jsonable
 from jaxvar.tables import Column, Table
 
 BLOCK = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- end -->", flags=re.DOTALL)

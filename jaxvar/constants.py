@@ -170,21 +170,30 @@ def calibrated_numbers(path: Path) -> Mapping[str, float]:
     return numbers
 
 
+def _preset(name: str, value: object, setting: str) -> object:
+    """Return the preset that ``value`` names, the paper's where it is None; anything else as it is."""
+    if value is not None and not isinstance(value, str):
+        return value
+    presets = {"paper": paper, "paper_fixed": paper_fixed, "practical": practical}
+    word = parameters.check_choice(name, "paper" if value is None else value, (*presets, "tight"))
+    return presets[word](setting=setting) if word in presets else tight()
+
+
 def for_bandits(name: str, value: object) -> RadiusConstants:
-    """Return ``value``, constants of a bandit's radius; the paper's where it is None."""
-    checked = paper() if value is None else value
+    """Return ``value``, constants of a bandit's radius or the name of a preset; the paper's where it is None."""
+    checked = _preset(name, value, "bandit")
     if not isinstance(checked, RadiusConstants):
-        raise ValueError(f"{name} must come from jaxvar.constants, got {value!r}")
+        raise ValueError(f"{name} must come from jaxvar.constants, or be a preset's name, got {value!r}")
     if checked.setting == "episodes":
         raise ValueError(f"{name} must be a bandit's, got {checked.label!r} with setting 'episodes'")
     return checked
 
 
 def episodic(name: str, value: object) -> RadiusConstants:
-    """Return ``value``, constants of UCRL-AVE's radius by :func:`for_episodes`; the paper's where it is None."""
-    checked = paper(setting="episodes") if value is None else value
+    """Return ``value``, constants of UCRL-AVE's radius by :func:`for_episodes` or the name of a preset."""
+    checked = _preset(name, value, "episodes")
     if not isinstance(checked, RadiusConstants):
-        raise ValueError(f"{name} must come from jaxvar.constants, got {value!r}")
+        raise ValueError(f"{name} must come from jaxvar.constants, or be a preset's name, got {value!r}")
     return for_episodes(checked)
 
 

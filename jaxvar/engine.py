@@ -344,6 +344,13 @@ def widest_block() -> int:
     return _CPU_VECTOR // parameters.float_dtype().itemsize
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Unhashable:
+    """An object that cannot be hashed, and is the same as itself alone."""
+
+    value: object
+
+
 @pytree
 class _Wrapped:
     """An object that is not a pytree, as part of the program."""
@@ -353,13 +360,25 @@ class _Wrapped:
 
 def as_pytree(target: Any) -> Any:
     """Return ``target`` as a pytree: one that is none already is compiled into the program, numbers and all."""
+    if is_pytree(target):
+        return target
+    try:
+        hash(target)
+    except TypeError:  # as of a plain dataclass, or of one that holds arrays
+        return _Wrapped(value=_Unhashable(target))
+    return _Wrapped(value=target)
+
+
+def is_pytree(target: object) -> bool:
+    """Return whether JAX sees into ``target``."""
     leaves = jax.tree.leaves(target)
-    return _Wrapped(value=target) if len(leaves) == 1 and leaves[0] is target else target
+    return not (len(leaves) == 1 and leaves[0] is target)
 
 
 def unwrap(target: Any) -> Any:
     """Return what was given to :func:`as_pytree`."""
-    return target.value if isinstance(target, _Wrapped) else target
+    value = target.value if isinstance(target, _Wrapped) else target
+    return value.value if isinstance(value, _Unhashable) else value
 
 
 def _with(base: ArrayTree, values: Values) -> Any:

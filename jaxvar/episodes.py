@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from typing import NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 from chex import ArrayTree
@@ -56,8 +55,9 @@ def begin(
 ) -> tuple[game.SeedConstants, game.Carry]:
     """Draw the seed's problem and set everything up for episode 1; ``key_data [2]`` is that of the root key."""
     instance, streams = game.draw_instance(environment, key_data, seed)
+    tables = {"phi": ("S", "A", "S", "d"), "transition": ("S", "A", "S"), "reward": ("S", "A"), "initial": ("S",)}
+    game.check_returned(environment, "init", instance, tables)
     model = model_of(environment, instance)
-    chex.assert_equal_shape([instance.transition, model.phi[..., 0]])
     memories = tuple(r.init(algorithm, instance) for r in recorders)
     facts = _facts(instance.transition, instance.reward, instance.initial, environment.horizon)
     return game.SeedConstants(instance, facts, streams), game.start(algorithm.init(model), streams, memories)
@@ -82,7 +82,7 @@ def step(
     k_contexts, k_noise, k_algorithm = game.round_keys(carry)
     takes_key = "key" in inspect.signature(algorithm.plan).parameters
     plan = algorithm.plan(carry.state, model, **({"key": k_algorithm} if takes_key else {}))
-    chex.assert_shape(plan.policy, (model.horizon, instance.reward.shape[0]))
+    game.check_returned(algorithm, "plan", plan, {"policy": (model.horizon, instance.reward.shape[0])})
     value = getattr(plan, "value", None)
     words = random.bits(random.key_words(k_noise), (model.horizon,))
     u = random.uniform(random.bits(random.key_words(k_contexts), ()), instance.initial.dtype)
@@ -93,7 +93,9 @@ def step(
         (state, here), (stage, word) = loop, now
         visit = _visit(instance.transition, plan.policy, value, facts.variance, here, word, stage)
         reward = _at(instance.reward, here, visit.action)
-        state = algorithm.update(state, model, plan, Step(stage, here, visit.action, visit.next_state, reward))
+        before = state
+        state = algorithm.update(before, model, plan, Step(stage, here, visit.action, visit.next_state, reward))
+        game.check_state(algorithm, before, state)
         layer = getattr(state, "layer", jnp.int32(0))
         weight = getattr(state, "weight", jnp.zeros((), facts.optimal.dtype))
         return (state, visit.next_state), (visit, StepInfo(layer, weight))

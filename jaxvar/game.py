@@ -9,11 +9,11 @@ same problem and the same noise in round k of seed s, whatever else runs, and a 
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +26,21 @@ from jaxvar.lowering import take
 
 DEFAULT_RECORDERS = (records.regret(), records.variance())
 STREAMS = ("instance", "contexts", "noise", "algorithm")
+# The methods of algorithm and environment, with the arguments that a game gives them.
+METHODS: dict[str, tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]] = {
+    "bandit": (
+        {"init": (), "select": ("state", "arms", "key", "side"), "update": ("state", "choice", "x", "reward", "side")},
+        {
+            "init": ("key",),
+            "observe": ("instance", "round", "key"),
+            "pull": ("instance", "observation", "action", "round", "key"),
+        },
+    ),
+    "episodic": (
+        {"init": ("model",), "plan": ("state", "model"), "update": ("state", "model", "plan", "step")},
+        {"init": ("key",)},
+    ),
+}
 
 
 class SeedConstants(NamedTuple):
@@ -81,13 +96,17 @@ def step(
     algorithm = _with_fixed_arms(algorithm, environment, instance)
     k_contexts, k_noise, k_algorithm = round_keys(carry)
     observation = environment.observe(instance, round, k_contexts)
-    chex.assert_rank([observation.arms, observation.mean, observation.noise_var], [2, 1, 1])
+    wanted = {"arms": ("num_arms", "dim"), "mean": ("num_arms",), "noise_var": ("num_arms",)}
+    check_returned(environment, "observe", observation, wanted)
     choice = algorithm.select(carry.state, observation.arms, k_algorithm, Side(observation.noise_var))
+    check_returned(algorithm, "select", choice, {"action": ()})
     action = jnp.asarray(choice.action).astype(jnp.int32)
     x, mean, noise_var = (take(v, action) for v in (observation.arms, observation.mean, observation.noise_var))
     reward = environment.pull(instance, observation, action, round, k_noise)
-    chex.assert_shape([reward, action], ())
+    if jnp.shape(reward) != ():
+        raise ValueError(f"{type(environment).__name__}.pull must return one number, got {_shown(reward)}")
     state = algorithm.update(carry.state, choice, x, reward, Side(noise_var))
+    check_state(algorithm, carry.state, state)
 
     event = records.Event(
         round=round,
@@ -161,6 +180,63 @@ def _with_fixed_arms(algorithm: Algorithm, environment: Environment, instance: A
     return algorithm
 
 
+def check_returned(target: object, method: str, value: object, wanted: Mapping[str, tuple[str | int, ...]]) -> None:
+    """Refuse what a method returned, where a field is missing or has another shape than ``wanted``."""
+    sizes: dict[str | int, int] = {}
+    for name, shape in wanted.items():
+        found = None if isinstance(value, jax.Array | np.ndarray) else getattr(value, name, None)  # arrays have a mean
+        got = None if found is None else jnp.shape(found)
+        sizes |= {n: n for n in shape if isinstance(n, int)}
+        if got is None or len(got) != len(shape) or got != tuple(map(sizes.setdefault, shape, got)):
+            fields = ", ".join(f"{field} [{', '.join(map(str, axes))}]" for field, axes in wanted.items())
+            came = _shown(value) if found is None else f"{name} {list(jnp.shape(found))}"
+            who = f"{type(target).__name__}.{method}"
+            raise ValueError(f"{who} must return an object (such as a NamedTuple) with {fields}, got {came}")
+
+
+def check_state(algorithm: object, before: ArrayTree, after: ArrayTree) -> None:
+    """Refuse a state that ``update`` returned with another structure, shape or type than it was given."""
+    who = f"{type(algorithm).__name__}.update must return a state of the structure, shapes and types that init gave it"
+    structures: list[object] = [jax.tree.structure(before), jax.tree.structure(after)]
+    if structures[0] != structures[1]:
+        raise ValueError(f"{who}, got {_shown(after)} for {_shown(before)}")
+    for (path, old), new in zip(jax.tree_util.tree_leaves_with_path(before), jax.tree.leaves(after), strict=True):
+        is_weak = getattr(getattr(old, "aval", None), "weak_type", False)  # such a number takes any type
+        if jnp.shape(old) != jnp.shape(new) or not (is_weak or jnp.result_type(old) == jnp.result_type(new)):
+            raise ValueError(f"{who}, got {_shown(new)} for {_shown(old)} at state{jax.tree_util.keystr(path)}")
+
+
+def _shown(value: object) -> str:
+    """Return an array's type and shape, or an object's class, for a message."""
+    if isinstance(value, jax.Array | np.ndarray | float | int):
+        return f"an array {jnp.result_type(value)}{list(jnp.shape(value))}"
+    return f"{type(value).__name__} of {len(value)}" if isinstance(value, tuple) else type(value).__name__
+
+
+def check_methods(algorithm: object, environment: object) -> None:
+    """Refuse an algorithm or environment without a method of the game, or with one that takes other arguments."""
+    kind = "episodic" if is_episodic(environment) else "bandit"
+    for role, target, methods in zip(
+        ("algorithm", "environment"), (algorithm, environment), METHODS[kind], strict=True
+    ):
+        who = type(target).__name__
+        for name in methods:
+            if not callable(getattr(target, name, None)):
+                theirs = f"to play the {kind} environment {type(environment).__name__}"
+                purpose = theirs if role == "algorithm" else f"to be a {kind} environment"
+                raise ValueError(f"{role} must have a method {name!r} {purpose}, got {who}")
+        for name, arguments in methods.items():
+            try:
+                signature = inspect.signature(getattr(target, name))
+            except (TypeError, ValueError):  # a callable that does not tell
+                continue
+            keyword = {"key": None} if name == "plan" and "key" in signature.parameters else {}
+            try:
+                signature.bind(*arguments, **keyword)
+            except TypeError:
+                raise ValueError(f"{who}.{name} must take ({', '.join(arguments)}), got {signature}") from None
+
+
 def is_episodic(environment: object) -> bool:
     """Return whether the environment is a Markov decision process (else it is a bandit)."""
     return hasattr(environment, "horizon") and not hasattr(environment, "observe")
@@ -209,13 +285,9 @@ def check_call(
         hasattr(r, name) for r in recorders for name in ("name", "init", "update", "read")
     ):
         raise ValueError(f"recorders must be a tuple of recorders from jaxvar.record, got {recorders!r}")
+    check_methods(algorithm, environment)
     episodic = is_episodic(environment)
-    kind, method = ("episodic", "plan") if episodic else ("bandit", "select")
-    if not hasattr(algorithm, method):
-        raise ValueError(
-            f"algorithm must have a method {method!r} to play the {kind} environment "
-            f"{type(environment).__name__}, got {type(algorithm).__name__}"
-        )
+    kind = "episodic" if episodic else "bandit"
     wanted, other = ("num_episodes", "num_rounds") if episodic else ("num_rounds", "num_episodes")
     given, wrong = (num_episodes, num_rounds) if episodic else (num_rounds, num_episodes)
     if given is None or wrong is not None:

@@ -20,6 +20,7 @@ follows the other parameters when they are swept. Traced values pass every check
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
 import operator
 import re
@@ -338,7 +339,9 @@ def check_count(name: str, value: Any, *, low: int = 1, high: int | None = None)
 def check_choice(name: str, value: object, allowed: Sequence[str]) -> str:
     """Return ``value``, one of a few words."""
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+        near = difflib.get_close_matches(str(value), allowed, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}{hint}")
     return str(value)
 
 

@@ -30,7 +30,7 @@ from jaxvar.algorithms.uniform import uniform
 from jaxvar.algorithms.var_lin import var_lin, var_lin2
 from jaxvar.algorithms.voful import voful, voful2
 from jaxvar.algorithms.weighted_oful import weighted_lin_ts, weighted_oful, weighted_oful_plus
-from jaxvar.cpu import tune_cpu
+from jaxvar.cli import tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.classic_mdp import deep_tree, riverswim
 from jaxvar.environments.explicit_mdp import explicit_mdp
@@ -43,11 +43,12 @@ from jaxvar.environments.replay import replay_bandit
 from jaxvar.records import linear_spaced, log_spaced
 from jaxvar.run import EpisodeTrace, RunResult, Trace, run, trace
 from jaxvar.simulate import SimulationError, SimulationResult, simulate, sweep
+from jaxvar.study.compare import compare
 from jaxvar.study.definition import Entry, Study
+from jaxvar.study.factories import RunError, StudyError
 from jaxvar.study.result import CellResult, StudyResult, load
 from jaxvar.study.run import run_study
 from jaxvar.study.toml import read_study
-from jaxvar.study.values import RunError, StudyError
 from jaxvar.theory import audit, calibration
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "audit",
     "ave_ucb",
     "calibration",
+    "compare",
     "confidence_ball",
     "constants",
     "cw_oful",

@@ -258,3 +258,13 @@ def record_rounds(
     if rounds[0] < 1 or rounds[-1] > num_rounds or np.any(np.diff(rounds) <= 0):
         raise ValueError(f"{name} must increase strictly within 1..{num_rounds}, got {records!r}")
     return rounds.astype(np.int32)
+
+
+def join_chunks(parts: list[parameters.Array]) -> parameters.Array:
+    """Concatenate readings of chunks; those played with fewer layers are padded: no rounds there, and no failure."""
+    shape = np.max([part.shape[1:] for part in parts], axis=0)
+    padded = []
+    for part in parts:
+        missing = [(0, 0)] + [(0, n - m) for n, m in zip(shape, part.shape[1:], strict=True)]
+        padded.append(np.pad(part, missing, constant_values=part.dtype == bool) if np.any(missing) else part)
+    return np.concatenate(padded)

@@ -21,12 +21,12 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
-from jaxvar import engine, parameters, random
+from jaxvar import engine, parameters, random, tidy
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
 from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.game import DEFAULT_RECORDERS, check_call, grid_of, renamed_arguments
 from jaxvar.parameters import Array
-from jaxvar.records import Recorder, record_rounds
+from jaxvar.records import Recorder, join_chunks, record_rounds
 from jaxvar.status import describe
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class SimulationError(RuntimeError):
     """Some seeds of a simulation failed."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class SimulationResult:
     """All seeds of a simulation; leading axes are those of the sweeps (algorithm, then environment)."""
 
@@ -65,6 +65,34 @@ class SimulationResult:
         if name in records:
             return np.asarray(records[name])
         raise AttributeError(f"{name!r} was not recorded; the records are: {', '.join(records)}")
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame``: one row for each setting, seed and recorded round (or episode).
+
+        Columns are the swept values, ``seed``, ``round``, the records that are one number and the ``status``.
+        """
+        return tidy.to_pandas(self._blocks, "round")
+
+    def to_xarray(self) -> Any:
+        """Return an ``xarray.Dataset``: records by ``cell`` (a setting, with its values), ``seed`` and ``round``."""
+        return tidy.to_xarray(self._blocks, "round", {"chunk": self.chunk})
+
+    @property
+    def _blocks(self) -> list[tidy.Block]:
+        found = []
+        for where in np.ndindex(*(len(axis) for axis in self.points)):
+            setting = {k: v for axis, i in zip(self.points, where, strict=True) for k, v in axis[i].items()}
+            labels = {k: np.asarray(v).tolist() for k, v in setting.items()}
+            records = {name: x[where] for name, x in self.records.items()}
+            status = (self.status[where], self.status_round[where])
+            found.append(tidy.Block(labels, self.rounds, self.seeds, records, *status))
+        return found
+
+    def __repr__(self) -> str:
+        return tidy.as_text("Simulation", self._blocks, "round")
+
+    def _repr_html_(self) -> str:
+        return tidy.as_html("Simulation", self._blocks, "round")
 
     def raise_if_failed(self) -> None:
         """Raise a :class:`SimulationError` that names the failed seeds with round and cause, if there are any."""
@@ -268,16 +296,6 @@ def simulate(
         chunk=chunk,
         capacity=getattr(program.algorithm, "capacity", None),
     )
-
-
-def join_chunks(parts: list[Array]) -> Array:
-    """Concatenate chunks; those played with fewer layers are padded: no rounds there, and no failure."""
-    shape = np.max([part.shape[1:] for part in parts], axis=0)
-    padded = []
-    for part in parts:
-        missing = [(0, 0)] + [(0, n - m) for n, m in zip(shape, part.shape[1:], strict=True)]
-        padded.append(np.pad(part, missing, constant_values=part.dtype == bool) if np.any(missing) else part)
-    return np.concatenate(padded)
 
 
 def _check_same_everywhere(numbers: ArrayTree, mesh: Mesh) -> None:

@@ -7,7 +7,7 @@ import os
 
 import jax
 
-from jaxvar.cpu import tune_cpu
+from jaxvar.cli import tune_cpu
 from jaxvar.lowering import form_for
 
 # Whole loops, as the command has them. Quick tests play few rounds, so XLA may leave out what makes long runs fast:

@@ -15,8 +15,8 @@ from experiments.headline.conclude import conclude
 from jaxvar.figures import draw_study
 from jaxvar.files import write_whole
 from jaxvar.report import write_page
+from jaxvar.study.factories import RunError
 from jaxvar.study.result import failures
-from jaxvar.study.values import RunError
 from jaxvar.tables import TABLES, available
 
 

@@ -1,42 +1,55 @@
 """The cells of a study: every algorithm in every environment, each with every setting of its sweep.
 
 A sweep is a table of lists of values, one for each dotted path into an entry's options; all combinations are run.
+Values are what TOML and JSON have in common (text, numbers, true and false, lists and tables of them), so that a study
+means the same from Python, from a file and from the configuration stored beside its results.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
+import inspect
 import itertools
+import json
 import math
-import typing
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
 
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
 from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.environments.replay import ReplayBandit
-from jaxvar.game import is_episodic
+from jaxvar.game import check_methods, is_episodic
 from jaxvar.records import Recorder
 from jaxvar.study.factories import (
     RECORDERS,
     Built,
     Factory,
     Role,
+    StudyError,
+    Table,
     build,
     check_name,
     check_options,
+    constants_of,
     constants_table,
+    error_at,
+    find_factory,
     in_precision,
-    public_factories,
+    short,
 )
-from jaxvar.study.values import StudyError, Table, canonical, digest, error_at, jsonable, plain_value, short
 
 if TYPE_CHECKING:
     from jaxvar.study.definition import Entry, Study
 
 Sweep = Mapping[str, Sequence[object]]  # dotted path -> values
 _MAX_CELLS = 100_000
+_MAX_DEPTH = 8  # of lists and tables; features [S, A, S, d] of a model need four
+_MAX_INT = 2**63 - 1
 _TOLD_BY_ENVIRONMENT = ("dim", "horizon", "num_arms", "num_states", "num_actions", "norm_bound")
 _MUST_AGREE = ("dim", "horizon")
 
@@ -54,12 +67,17 @@ class Cell:
     algorithm: Algorithm | EpisodicAlgorithm  # built in the study's precision
     environment: Environment | EpisodicEnvironment
     record: tuple[str, ...]  # names of recorders
-    config: Table  # {"algorithm": {"name": ..., every argument}, "environment": ...}, JSON-able
+    config: Mapping[str, Table]  # {"algorithm": {"name": ..., every argument}, "environment": ...}, JSON-able
 
     @property
     def recorders(self) -> tuple[Recorder, ...]:
         """The recorders that ``record`` names."""
         return tuple(RECORDERS[name].call() for name in self.record)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a class of a user's own plays a part."""
+        return any(":" in str(self.config[role]["name"]) for role in ("algorithm", "environment"))
 
     @property
     def title(self) -> str:
@@ -99,6 +117,10 @@ def _cells(study: Study) -> Iterator[Cell]:
     length: Table = {f"num_{study.unit}s": study.length}
     for i, entry in enumerate(study.environments):
         for setting, environment in _built("environment", i, entry, length):
+            if is_episodic(environment.target) != (study.kind == "episodes"):  # of one's own: known only now
+                with error_at("environment", i, what=f"environment {titled(entry.label, setting)}"):
+                    unit = "rounds" if study.kind == "episodes" else "episodes"
+                    raise StudyError(f"{type(environment.target).__name__} is played in {unit}, got num_{study.unit}s")
             most = getattr(environment.target, "max_rounds", None)
             if most is not None and study.length > most:
                 with error_at("environment", i, what=f"environment {titled(entry.label, setting)}"):
@@ -106,13 +128,15 @@ def _cells(study: Study) -> Iterator[Cell]:
             told = {name: getattr(environment.target, name, None) for name in _TOLD_BY_ENVIRONMENT}
             if told["norm_bound"] is not None:
                 told["norm_bound"] = float(told["norm_bound"])
-            known = {**length, **{name: value for name, value in told.items() if value is not None}}
+            known = {**length, **{name: value for name, value in told.items() if isinstance(value, int | float)}}
             for j, player in enumerate(study.algorithms):
                 facts = (j, *known.items())
                 if facts not in made:
                     made[facts] = list(_built("algorithm", j, player, known))
                 for own, algorithm in made[facts]:
                     with error_at("algorithm", j, what=f"algorithm {titled(player.label, own)}"):
+                        if ":" in player.name or ":" in entry.name:
+                            check_methods(algorithm.target, environment.target)
                         _check_agreement(player, algorithm, environment, titled(entry.label, setting))
                         record = _checked_record(study, player, algorithm, environment)
                     config = jsonable({"algorithm": algorithm.config, "environment": environment.config})
@@ -133,7 +157,10 @@ def _cells(study: Study) -> Iterator[Cell]:
 
 def _built(role: Role, number: int, entry: Entry, known: Table) -> Iterator[tuple[Table, Built]]:
     """Yield every setting of an entry, with the object it gives."""
-    factory = public_factories()[entry.name]
+    if entry.target is not None:
+        yield {}, Built(entry.target, {"name": entry.name, **entry.options}, constants_of(entry.target))
+        return
+    factory = find_factory(entry.name, role)
     for setting in settings(entry.sweep):
         what = f"{role} {titled(entry.label, setting)}"
         with error_at(role, number, what=what), error_at_option(entry.options, entry.sweep):
@@ -171,10 +198,72 @@ def unsupported(recorder: str, algorithm: object, environment: object) -> str | 
     if recorder in ("optimism", "value_variance"):
         if not is_episodic(environment) or not hasattr(algorithm, "plan"):
             return "it belongs to episodes"
-        plan = typing.get_type_hints(algorithm.plan)["return"]
-        if "value" not in getattr(plan, "_fields", ()):
+        plan = None
+        with contextlib.suppress(NameError):
+            plan = inspect.signature(algorithm.plan, eval_str=True).return_annotation
+        if "value" not in getattr(plan, "_fields", ("value",)):  # an own class may not say: then it is tried
             return "the algorithm plans without values"
     return None
+
+
+def plain_value(name: str, value: object, depth: int = 0) -> Any:
+    """Return a copy of ``value`` in the types above: lists and arrays as tuples, NumPy's numbers as Python's."""
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        value = value.tolist()
+    if depth > _MAX_DEPTH:
+        raise StudyError(f"{name} must not be nested more than {_MAX_DEPTH} deep")
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise StudyError(f"{name} must have text as keys, got {short(key)}")
+        return {key: plain_value(f"{name}.{key}", part, depth + 1) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        parts = tuple(plain_value(name, part, depth + 1) for part in value)
+        if len({_kind(part) for part in parts}) > 1:
+            raise StudyError(f"{name} must be a list of one kind of value, got {short(value)}")
+        return parts
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        if abs(value) > _MAX_INT:
+            raise StudyError(
+                f"{name} must be an integer of at most 2^63 - 1 in size, got one of {len(f'{value:x}')} hex digits"
+            )
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise StudyError(f"{name} must be finite, got {value!r}")
+        return float(value)
+    raise StudyError(f"{name} must be text, a number, true or false, a list or a table, got {short(value)}")
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "flag"
+    return "number" if isinstance(value, int | float) else type(value).__name__
+
+
+def jsonable(value: object, leaf: Callable[[object], object] = lambda x: x) -> Any:
+    """Return ``value`` as it is after a way through JSON: tuples as lists. Everything else becomes ``leaf`` of it."""
+    if isinstance(value, Mapping):
+        return {key: jsonable(part, leaf) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(part, leaf) for part in value]
+    return leaf(value)
+
+
+def canonical(value: object) -> str:
+    """Return one text for all ways to write a value: keys sorted, floats by ``repr``, whole floats as integers."""
+
+    def leaf(x: object) -> object:
+        return int(x) if isinstance(x, float) and x.is_integer() and abs(x) <= 2**53 else x
+
+    return json.dumps(jsonable(value, leaf), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: object) -> str:
+    """Return 20 hexadecimal digits that identify a value: the head of the SHA-256 of its canonical text."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:20]
 
 
 def check_sweep(factory: Factory, options: Table, given: object) -> dict[str, tuple[object, ...]]:

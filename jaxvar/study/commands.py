@@ -14,10 +14,10 @@ import jax
 import tyro
 
 from jaxvar.study.export import Format, export
+from jaxvar.study.factories import RunError, StudyError
 from jaxvar.study.result import failures, load, merge
 from jaxvar.study.run import run_study
 from jaxvar.study.toml import read_study
-from jaxvar.study.values import RunError, StudyError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 P = ParamSpec("P")
@@ -33,7 +33,7 @@ def _exit_code(command: Callable[P, int]) -> Callable[P, int]:
         except StudyError as error:
             print(f"jaxvar: {error}", file=sys.stderr)
             return USAGE
-        except RunError as error:
+        except (RunError, ImportError) as error:
             print(f"jaxvar: {error}", file=sys.stderr)
         except OSError as error:
             print(f"jaxvar: {error.strerror or error}: {error.filename or ''}", file=sys.stderr)
@@ -62,6 +62,8 @@ class Run:
     """Type of all numbers, instead of the study's."""
     resume: bool = True
     """Resume a study that was interrupted. With --no-resume a folder that holds results is refused."""
+    force: bool = False
+    """Use a folder that holds another study: cells that are the same are kept, all others played anew."""
     shard: Annotated[str, tyro.conf.arg(metavar="I/N")] = "1/1"
     """Play only part I of N, as a member of a job array."""
     device: Literal["cpu", "gpu", "tpu"] | None = None
@@ -97,6 +99,7 @@ def run_command(options: Run) -> int:
             study,
             out,
             resume=options.resume,
+            force=options.force,
             shard=shard,
             progress=options.progress,
             checkpoint_seconds=options.checkpoint_seconds,
@@ -152,7 +155,7 @@ def export_command(folder: tyro.conf.Positional[Path], to: Format = "csv", out: 
 
     Args:
       folder: folder of results.
-      to: tidy CSV, netCDF (needs the extra xarray), or one npz.
+      to: tidy CSV, netCDF (pip install xarray h5netcdf h5py), or one npz.
       out: the file; the study's name in the current folder if not given.
     """
     print(export(load(folder), to, out))

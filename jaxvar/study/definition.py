@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jaxvar import parameters
+from jaxvar.parameters import Array
 from jaxvar.records import linear_spaced, log_spaced, record_rounds
-from jaxvar.study.cells import Cell, cells, check_sweep
-from jaxvar.study.factories import PRECISIONS, RECORDERS, Role, check_name, find_factory, public_factories
-from jaxvar.study.values import Array, StudyError, Table, check_text, error_at, jsonable, plain_value, short
+from jaxvar.study.cells import Cell, cells, check_sweep, jsonable, plain_value
+from jaxvar.study.factories import (
+    PRECISIONS,
+    RECORDERS,
+    Role,
+    StudyError,
+    Table,
+    check_name,
+    error_at,
+    find_factory,
+    short,
+)
+from jaxvar.study.own import class_name, described, with_arrays
 
 _DEFAULT_RECORD = ("regret", "variance")
 _ENTRY_KEYS = ("name", "label", "record", "sweep")
@@ -24,6 +36,8 @@ _KINDS = {"bandit": "bandits, in rounds", "episodes": "Markov decision processes
 _SPACINGS = {"linear": linear_spaced, "log": log_spaced}
 _MAX_INT32 = 2**31 - 1  # rounds and seeds are int32
 _MAX_QUESTION = 2000  # characters
+_MAX_TEXT = 200  # characters of a label
+_UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of characters, separators of lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,13 +45,16 @@ class Entry:
     """One algorithm or one environment of a study, with all the settings it is swept over.
 
     Args:
-      name: of a public factory, ``"save"`` for :func:`jaxvar.save`.
+      name: of a public factory, ``"save"`` for :func:`jaxvar.save`, or of a class or function of one's own,
+        ``"package.module:Name"``, where the working folder or Python's path has the package.
       label: how figures and tables call it; the name if not given.
       options: arguments of the factory. ``noise`` is a table such as ``{"name": "two_point", "std": 0.1}`` (its ``std``
         may be a table of a schedule), ``constants`` the name of a preset or a table such as
         ``{"preset": "paper", "beta_scale": 0.3}``, arrays are lists of lists.
       sweep: dotted path of an option -> list of values; the product of all lists is run.
       record: names of recorders for this algorithm, instead of the study's.
+      target: an object that is there already, which :func:`jaxvar.compare` gives instead of options and a sweep; the
+        name becomes that of its class.
     """
 
     name: str
@@ -45,18 +62,25 @@ class Entry:
     options: Table = dataclasses.field(default_factory=dict)
     sweep: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     record: Sequence[str] | None = None
+    target: object = dataclasses.field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.target is not None:
+            _set(self, label=check_text("label", self.label), name=class_name(self.target))
+            _set(self, options=described(self.target), target=with_arrays(self.target))
+            return
         with error_at("name"):
-            factory = public_factories()[check_name("algorithm or environment", self.name, public_factories())]
+            factory = find_factory(self.name)
         with error_at("label"):
             label = self.name if self.label is None else check_text("label", self.label)
         if not isinstance(self.options, Mapping):
             raise StudyError(f"options must be a mapping, got {short(self.options)}")
-        with error_at(what=f"{factory.role} {label!r}"):
+        with error_at(what=f"{factory.role or 'entry'} {label!r}"):
             options = {}
             for name, value in self.options.items():
                 with error_at(name):
+                    if name in _ENTRY_KEYS:
+                        raise StudyError(f"{name} is a key of every entry, and cannot be an argument of {self.name}")
                     options[name] = plain_value(str(name), value)
             sweep = check_sweep(factory, options, self.sweep)
             with error_at("record"):
@@ -82,6 +106,10 @@ class Entry:
         if "name" not in config:
             raise StudyError(f"name must be given to every {role}")
         with error_at("name"):
+            if "object" in config:
+                raise StudyError(
+                    f"{config['name']!r} was an object in Python, which its description cannot build again"
+                )
             factory = find_factory(config["name"], role)
         named = {key: config[key] for key in _ENTRY_KEYS if key in config}
         for key in config:
@@ -106,7 +134,7 @@ class Study:
       records: how many evenly spaced rounds (or episodes) to record, or which, or
         ``{"spacing": "log", "number": 60}``; 100 evenly spaced ones if not given.
       record: names of recorders, for every algorithm without a ``record`` of its own.
-      key: the root key is ``jax.random.key(key)``.
+      key: the root key is ``jax.random.key(key)``; from 2^32 on, its two words are those of the number.
       precision: ``float64`` or ``float32``.
       chunk: seeds per shard; chosen if not given.
       reference: label of the algorithm that others are compared with.
@@ -209,10 +237,10 @@ class Study:
         return Study(**given)
 
 
-def _set(target: Entry | Study, **values: object) -> None:
+def _set(of: Entry | Study, /, **values: object) -> None:
     """Put checked values in the place of what was given to a frozen dataclass."""
     for name, value in values.items():
-        object.__setattr__(target, name, value)
+        object.__setattr__(of, name, value)
 
 
 def _check_entries(study: Study, role: Role) -> tuple[Entry, ...]:
@@ -226,15 +254,29 @@ def _check_entries(study: Study, role: Role) -> tuple[Entry, ...]:
             if not isinstance(entry, Entry):
                 raise StudyError(f"{role}s must be a list of jaxvar.Entry, got {short(entry)}")
             with error_at("name"):
-                factory = find_factory(entry.name, role)
-                if study.kind not in factory.kinds:
-                    (kind,) = factory.kinds
-                    wrong = f"{entry.name} is for {_KINDS[kind]}, but the study for {_KINDS[study.kind]}"
+                factory = find_factory(entry.name, role) if entry.target is None else None
+                if factory is not None and study.kind not in factory.kinds:
+                    kinds = " or ".join(_KINDS[kind] for kind in factory.kinds) or "neither rounds nor episodes"
+                    wrong = f"{entry.name} is for {kinds}, but the study for {_KINDS[study.kind]}"
                     raise StudyError(f"{role} {entry.label!r}: {wrong}")
             if entry.label in labels:
                 raise StudyError(f"labels of {role}s must differ, got {entry.label!r} twice", ("label",))
             labels.add(entry.label)
     return tuple(given)
+
+
+def check_text(name: str, value: object, *, most: int = _MAX_TEXT, lines: bool = False) -> str:
+    """Return ``value``, printable text of 1 to ``most`` characters, with line breaks only where ``lines`` is true."""
+    if not isinstance(value, str):
+        raise StudyError(f"{name} must be text, got {short(value)}")
+    if not value.strip():
+        raise StudyError(f"{name} must not be empty, got {value!r}")
+    if len(value) > most:
+        raise StudyError(f"{name} must have at most {most} characters, got {len(value)}: {short(value)}")
+    for character in value:
+        if unicodedata.category(character) in _UNPRINTABLE and not (lines and character in "\n\t"):
+            raise StudyError(f"{name} must not hold control characters, got {character!a} in {short(value)}")
+    return value
 
 
 def _check_study_name(value: object) -> str:
@@ -299,7 +341,7 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "episodes": _count("episodes", optional=True),
     "records": _check_records,
     "record": _check_record,
-    "key": _count("key", low=0),
+    "key": lambda v: parameters.check_count("key", v, low=0, high=2**64 - 1),
     "precision": lambda v: check_name("precision", v, PRECISIONS),
     "chunk": _count("chunk", optional=True),
     "first_seed": _count("first_seed", low=0),

@@ -1,4 +1,4 @@
-"""From names and numbers to the objects that are simulated.
+"""From names and numbers to the objects that are simulated, and the errors of a study.
 
 A study names public factories, noise, schedules, presets of constants and recorders. Nothing is listed here: each
 catalogue is read from the package, so that a new algorithm has its name at once.
@@ -16,25 +16,61 @@ import difflib
 import functools
 import importlib
 import inspect
+import math
 import pkgutil
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.experimental
+import numpy as np
 
 from jaxvar import algorithms, constants, environments, parameters, records
 from jaxvar.environments import noise, schedules
-from jaxvar.study.values import StudyError, Table, error_at, short
+from jaxvar.study.own import find_own, with_arrays
 
+Table = Mapping[str, object]
 Role = Literal["algorithm", "environment"]
 PRECISIONS = ("float64", "float32")
+_MAX_MESSAGE = 1000  # characters; a wrong value may be a whole array
 _DEFAULT_PRESET = "paper"
 _INSTEAD_OF = {"num_episodes": "gap"}  # not filled in where the other is given
 _TYPES: dict[object, str] = {bool: "true or false", int: "an integer", str: "text"}
+
+
+class StudyError(ValueError):
+    """A study that cannot be run as it is written.
+
+    ``where`` is the path of the wrong key in the study's configuration, ``("algorithm", 1, "delta")`` for the key
+    ``delta`` of the second algorithm; a reader of files turns it into a line.
+    """
+
+    def __init__(self, message: str, where: tuple[str | int, ...] = ()) -> None:
+        super().__init__(message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}...")
+        self.where = where
+
+
+class RunError(RuntimeError):
+    """A study that could not be run, stored or read; the message is a sentence or a few, for the user."""
+
+
+@contextlib.contextmanager
+def error_at(*where: str | int, what: str = "") -> Iterator[None]:
+    """Turn errors raised within into errors at the path ``where`` of the study, with ``what`` before their messages."""
+    try:
+        yield
+    except ValueError as error:
+        inner = error.where if isinstance(error, StudyError) else ()
+        raise StudyError(f"{what}: {error}" if what else str(error), (*where, *inner)) from None
+
+
+def short(value: object) -> str:
+    """Return ``value`` as text for an error message, cut where it is long."""
+    shown = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:60]}... ({len(shown)} characters)"
 
 
 def in_precision(precision: str) -> contextlib.AbstractContextManager[None]:
@@ -49,11 +85,20 @@ class Factory:
 
     name: str
     call: Callable[..., Any]
+    source: str = ""  # SHA-256 of its file, where it is not jaxvar's
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        """Signature, with annotations that are types where they can be told."""
+        try:
+            return inspect.signature(self.call, eval_str=True)
+        except NameError:
+            return inspect.signature(self.call)
 
     @functools.cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """Parameters by name, with annotations that are types."""
-        return inspect.signature(self.call, eval_str=True).parameters
+        """Parameters by name, without ``*args`` and ``**kwargs``."""
+        return {n: p for n, p in self.signature.parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
     @functools.cached_property
     def required(self) -> tuple[str, ...]:
@@ -62,17 +107,22 @@ class Factory:
 
     @functools.cached_property
     def made(self) -> type:
-        """Class of the object it returns."""
-        return typing.cast(type, inspect.signature(self.call, eval_str=True).return_annotation)
+        """Class of the object it returns; ``object`` where a user's function does not say."""
+        made = self.call if isinstance(self.call, type) else self.signature.return_annotation
+        return made if isinstance(made, type) else object
 
     @property
-    def role(self) -> Role:
-        """``algorithm`` or ``environment``, by the folder it is defined in."""
-        return "algorithm" if self.call.__module__.startswith(f"{algorithms.__name__}.") else "environment"
+    def role(self) -> Role | None:
+        """``algorithm`` or ``environment``; None where nobody can tell before it is called."""
+        if hasattr(self.made, "update"):
+            return "algorithm"
+        return "environment" if hasattr(self.made, "init") else None
 
     @property
     def kinds(self) -> frozenset[str]:
         """``bandit``, ``episodes`` or both: what the algorithm plays, or the environment is."""
+        if self.role is None:
+            return frozenset({"bandit", "episodes"})
         if self.role == "environment":
             return frozenset({"bandit" if hasattr(self.made, "observe") else "episodes"})
         methods = {"bandit": "select", "episodes": "plan"}
@@ -101,12 +151,21 @@ def factory_names(role: Role) -> tuple[str, ...]:
     return tuple(name for name, factory in public_factories().items() if factory.role == role)
 
 
-def find_factory(name: object, role: Role) -> Factory:
-    """Return the factory of this name, which must make an algorithm or an environment, as ``role`` says."""
-    factory = public_factories().get(name) if isinstance(name, str) else None
-    if factory is not None and factory.role != role:
+def find_factory(name: object, role: Role | None = None) -> Factory:
+    """Return the factory of this name: jaxvar's ``"save"``, or a user's ``"package.module:Name"``.
+
+    It must make an algorithm or an environment, as ``role`` says where it is given.
+    """
+    if isinstance(name, str) and ":" in name:
+        factory = Factory(name, *find_own(name))
+    elif isinstance(name, str) and name in public_factories():
+        factory = public_factories()[name]
+    else:
+        known = public_factories() if role is None else factory_names(role)
+        factory = public_factories()[check_name(role or "algorithm or environment", name, known)]
+    if role is not None and factory.role not in (role, None):
         raise StudyError(f"{name!r} is an {factory.role}, not an {role}")
-    return public_factories()[check_name(role, name, factory_names(role))]
+    return factory
 
 
 NOISES: Mapping[str, Factory] = _public(noise)
@@ -148,16 +207,24 @@ def build(factory: Factory, options: Table, known: Table) -> Built:
         if name not in options and name not in filled:
             raise StudyError(f"{name} must be given to {factory.name}")
     defaults = {n: p.default for n, p in factory.parameters.items() if n not in factory.required}
+    if factory.source:  # a default that JSON cannot hold is told by the source
+        defaults = {n: x for n, x in defaults.items() if isinstance(x, int | str | None) or _is_finite(x)}
+        defaults |= {"name": factory.name, "source_sha256": factory.source}  # also where a class has such a field
     config = {"name": factory.name, **defaults, **filled, **options}
     arguments = {**filled, **options}
-    label = _constants_label(config)
-    if "constants" in factory.parameters:
+    label = "none" if factory.source else _constants_label(config)
+    if "constants" in (options if factory.source else factory.parameters):
         arguments["constants"], config["constants"] = _constants(constants_table(options.get("constants")), factory)
     table = arguments.get("noise")
     if isinstance(table, Mapping):
         with error_at("noise", what="noise"):
             arguments["noise"] = _part(table, NOISES)
-    return Built(_call(factory, arguments), config, label)
+    target = _call(factory, arguments)
+    return Built(with_arrays(target), config, constants_of(target)) if factory.source else Built(target, config, label)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def check_options(factory: Factory, options: Table, parts: Mapping[str, Mapping[str, Factory]] = _PARTS) -> None:
@@ -216,7 +283,7 @@ def constants_table(value: object) -> dict[str, Any]:
 def _constants(table: Mapping[str, Any], factory: Factory) -> tuple[object, dict[str, object]]:
     """Return the constants, and all their numbers by name."""
     preset = PRESETS[table["preset"]]
-    (setting,) = factory.kinds
+    setting = min(factory.kinds)  # a bandit's, where an own function does not say
     with in_precision("float64"):  # a result says 0.1, and not what is left of it in float32
         made = preset.call(**({"setting": setting} if "setting" in preset.parameters else {}))
     numbers = {name: float(table.get(name, getattr(made, name))) for name in constants.number_names()}
@@ -242,6 +309,29 @@ def _call(factory: Factory, arguments: Table) -> object:
         raise StudyError(str(error), getattr(error, "where", where)) from None
     except MemoryError:
         raise StudyError(f"{factory.name} needs more memory than there is with {short(dict(arguments))}") from None
+    except Exception as error:
+        if not factory.source:
+            raise
+        raise StudyError(f"{factory.name} raised {type(error).__name__}: {error}") from error
+
+
+def constants_of(target: object) -> str:
+    """Return how an object's radius came about, in a word or two: what :class:`Built` says of one that it made."""
+    radius = getattr(target, "constants", None)
+    if isinstance(radius, constants.RadiusConstants):
+        numbers = {name: np.asarray(getattr(radius, name)) for name in constants.number_names()}
+        preset = PRESETS.get(radius.label)
+        if preset is None:
+            return radius.label
+        forms = [{"setting": s} for s in constants.SETTINGS] if "setting" in preset.parameters else [{}]
+        changed = [
+            [f"{name} {x:g}" for name, x in numbers.items() if x != np.asarray(getattr(original, name), x.dtype)]
+            for original in (preset.call(**form) for form in forms)
+        ]
+        return ", ".join([radius.label, *min(changed, key=len)])
+    if type(target).__module__.startswith(f"{algorithms.__name__}."):
+        return _constants_label({name: getattr(target, name) for name in parameters.parameters(target)})
+    return radius if isinstance(radius, str) else "none"
 
 
 def _constants_label(config: Mapping[str, Any]) -> str:

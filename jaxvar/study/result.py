@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from jaxvar.simulate import join_chunks
+from jaxvar import tidy
+from jaxvar.parameters import Array
+from jaxvar.records import join_chunks
 from jaxvar.status import describe
 from jaxvar.study import store
 from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
-from jaxvar.study.export import to_xarray
+from jaxvar.study.factories import RunError, Table, short
 from jaxvar.study.shards import Shard, read_seconds, read_shard, record_names
 from jaxvar.study.store import Manifest, StoredCell, read_manifest
-from jaxvar.study.values import Array, RunError, Table, short
 
 _MAX_NAMED = 10  # missing shards in a message
 _ONLY_WORDS = {"name", "question", "reference"}  # fields of a study that change none of its numbers
@@ -36,11 +38,11 @@ class CellResult:
     environment_settings: Mapping[str, Any]
     constants: str  # which constants: "paper", "practical", "theorem", "none", ...
     num_rounds: int  # rounds or episodes played
-    rounds: Array  # [records]   int32, the recorded ones
-    seeds: Array  # [seeds]   their numbers
-    records: Mapping[str, Array]  # name -> [seeds, records, ...]
-    status: Array  # [seeds]   int32, 0 where all went well
-    status_round: Array  # [seeds]
+    rounds: Array = dataclasses.field(repr=False)  # [records]   int32, the recorded ones
+    seeds: Array = dataclasses.field(repr=False)  # [seeds]   their numbers
+    records: Mapping[str, Array] = dataclasses.field(repr=False)  # name -> [seeds, records, ...]
+    status: Array = dataclasses.field(repr=False)  # [seeds]   int32, 0 where all went well
+    status_round: Array = dataclasses.field(repr=False)  # [seeds]
     seconds: float  # spent playing, compilation left out
 
     @property
@@ -49,7 +51,7 @@ class CellResult:
         return self.records["regret"]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class StudyResult:
     """The results of a whole study."""
 
@@ -70,9 +72,44 @@ class StudyResult:
         """Labels, in the study's order."""
         return tuple(dict.fromkeys(c.environment for c in self.cells))
 
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame``: one row for each cell, seed and recorded round.
+
+        Columns are the labels, swept values, ``seed``, ``round`` (or ``episode``), the records that are one number and
+        the ``status``.
+        """
+        return tidy.to_pandas(blocks(self), self.unit)
+
     def to_xarray(self) -> Any:
-        """Return all cells as one dataset of :func:`jaxvar.study.export.to_xarray`; needs the extra ``xarray``."""
-        return to_xarray(self)
+        """Return an ``xarray.Dataset``: records with dimensions ``cell``, ``seed``, ``round`` (or ``episode``).
+
+        Labels, constants and settings are coordinates of ``cell``, settings under the names ``algorithm.delta``,
+        ``environment.noise.std``. What a cell does not have (another cell's record, a layer that it did not store, a
+        seed that is missing) is NaN, and such a record is in float64.
+        """
+        about = {"name": self.name, "question": self.question, "config": json.dumps(self.config)}
+        return tidy.to_xarray(blocks(self), self.unit, about, seconds=[cell.seconds for cell in self.cells])
+
+    def __repr__(self) -> str:
+        return tidy.as_text(f"Study {self.name!r}", blocks(self), self.unit)
+
+    def _repr_html_(self) -> str:
+        return tidy.as_html(f"Study {self.name!r}", blocks(self), self.unit)
+
+
+def blocks(result: StudyResult) -> list[tidy.Block]:
+    """Return the cells with their labels, constants and settings (``algorithm.delta``, ``environment.noise.std``)."""
+    found = []
+    for cell in result.cells:
+        labels: dict[str, object] = {
+            "algorithm": cell.algorithm,
+            "environment": cell.environment,
+            "constants": cell.constants,
+            **{f"algorithm.{name}": value for name, value in cell.algorithm_settings.items()},
+            **{f"environment.{name}": value for name, value in cell.environment_settings.items()},
+        }
+        found.append(tidy.Block(labels, cell.rounds, cell.seeds, cell.records, cell.status, cell.status_round))
+    return found
 
 
 def load(folder: str | Path, *, partial: bool = False) -> StudyResult:
@@ -189,6 +226,11 @@ def _difference(old: StoredCell, new: Cell) -> str:
     if old.record != new.record:
         return f"record was {short(list(old.record))} and is {short(list(new.record))}"
     was, is_now = _flat(old.config), _flat(new.config)
+    for role in ("algorithm", "environment"):
+        name, (before, now) = was[f"{role}.name"], (table.get(f"{role}.source_sha256") for table in (was, is_now))
+        if name == is_now[f"{role}.name"] and before != now:
+            module, _, cls = str(name).partition(":")
+            return f"the source of {cls} in module {module} changed (SHA-256 {str(before)[:8]}, now {str(now)[:8]})"
     return "; ".join(
         f"{name} was {short(was.get(name))} and is {short(is_now.get(name))}"
         for name in sorted(set(was) | set(is_now))

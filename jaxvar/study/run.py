@@ -19,17 +19,17 @@ import numpy as np
 from jax.sharding import Mesh
 from tqdm import tqdm
 
-from jaxvar import engine, parameters, random
+from jaxvar import engine, parameters
 from jaxvar.engine import Program, is_accelerator
 from jaxvar.game import violated_assumptions
-from jaxvar.study import store
+from jaxvar.study import shards, store
 from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
-from jaxvar.study.factories import in_precision
+from jaxvar.study.factories import RunError, error_at, in_precision
+from jaxvar.study.own import cost, try_round
 from jaxvar.study.result import StudyResult, at_length, differences, load
 from jaxvar.study.shards import Hooks, Processes, Shorter, Stopped, Task, mesh_for, play, read_shard, stretch_for
 from jaxvar.study.store import Manifest, StoredCell
-from jaxvar.study.values import RunError
 
 _MEMORY_SHARE = 0.8  # of the free memory that a chunk may take: other processes need some too
 _COPIES = 3  # of what a chunk holds, on the host while it is written
@@ -40,6 +40,7 @@ def run_study(
     out: str | Path,
     *,
     resume: bool = True,
+    force: bool = False,
     shard: tuple[int, int] = (1, 1),
     devices: Sequence[jax.Device] | None = None,
     progress: bool = True,
@@ -56,6 +57,7 @@ def run_study(
       study: what to run.
       out: the folder.
       resume: whether the folder may hold a part of the study already.
+      force: whether the folder may hold another study: cells that are the same are kept, all others played anew.
       shard: ``(i, n)``: play the i-th of n parts, counted from 1, as a member of a job array does. Parts may go to one
         folder or to several, which :func:`jaxvar.study.result.merge` joins.
       devices: devices to use; all of the default backend if not given. Under ``jax.distributed`` every process makes
@@ -78,10 +80,11 @@ def run_study(
     try:
         with in_precision(study.precision):
             run = _Run(study, folder, (number, total), list(devices or jax.devices()), progress, checkpoint_seconds)
+            notes = _notes(study)
             if run.processes.is_writer:
-                for sentence in _violations(study):
+                for sentence in notes:
                     warnings.warn(sentence, UserWarning, stacklevel=2)
-            run.go(resume)
+            run.go(resume, force)
             return load(folder, partial=total > 1) if run.processes.is_writer else None
     except OSError as error:  # a full disk, or a folder that nobody may write to
         where = f" ({error.filename})" if error.filename else ""
@@ -91,11 +94,21 @@ def run_study(
         ) from error
 
 
-def _violations(study: Study) -> list[str]:
-    """Return a sentence for each violated assumption of a theorem, with the first cell that violates it."""
-    found = dict[str, str]()
+def _notes(study: Study) -> list[str]:
+    """Return a sentence for each violated assumption of a theorem and each object that is no pytree.
+
+    A round of each pair of labels with an own class is tried first: one that cannot be played is refused.
+    """
+    pairs, found = set[tuple[str, str]](), dict[str, str]()  # sentence -> the first cell that it is about
     for cell in study.cells:
-        for sentence in violated_assumptions(cell.algorithm, cell.environment, study.length):
+        sentences = violated_assumptions(cell.algorithm, cell.environment, study.length)
+        pair = (cell.algorithm_label, cell.environment_label)
+        if cell.is_own and pair not in pairs:
+            pairs.add(pair)
+            with error_at(what=cell.title):
+                try_round(cell.algorithm, cell.environment, cell.recorders)
+            sentences += [*cost(cell.algorithm), *cost(cell.environment)]
+        for sentence in sentences:
             found.setdefault(sentence, cell.title)
     return [f"{title}: {sentence}" for sentence, title in found.items()]
 
@@ -114,12 +127,12 @@ class _Run:
     def __post_init__(self) -> None:
         self.processes = Processes(self.devices)
         self.shows_progress = self.progress and self.processes.is_writer
-        self.key_data = np.asarray(random.key_words(jax.random.key(self.study.key)))
+        self.key_data = np.array([self.study.key >> 32, self.study.key % 2**32], np.uint32)
         self.checksums: dict[str, str] = {}  # of finished shards
         self.programs: dict[tuple[str, int], Program] = {}  # by cell and chunk
         self.smaller_chunks: dict[tuple[str, int], int | None] = {}  # likewise
 
-    def go(self, resume: bool) -> None:
+    def go(self, resume: bool, force: bool) -> None:
         """Choose chunks, and play what is not there yet."""
         with contextlib.ExitStack() as stack:
 
@@ -128,7 +141,7 @@ class _Run:
                 stack.enter_context(store.locked(self.folder, self.shard))
 
             self.processes.write(enter)
-            manifest = self._manifest(resume)
+            manifest = self._manifest(resume, force)
             missing = self._missing(manifest)
             try:
                 self._play(manifest, missing)
@@ -139,7 +152,7 @@ class _Run:
                 raise
             self.processes.write(self._write_checksums)
 
-    def _manifest(self, resume: bool) -> Manifest:
+    def _manifest(self, resume: bool, force: bool) -> Manifest:
         """Write ``run.json`` as it is from now on, and return it."""
         before: Manifest | None = None
         with contextlib.ExitStack() as stack:
@@ -147,7 +160,7 @@ class _Run:
             def look() -> None:
                 nonlocal before
                 stack.enter_context(store.manifest_locked(self.folder))
-                before = self._stored_before(resume)
+                before = self._stored_before(resume, force)
 
             self.processes.write(look)
             known = {} if before is None else {cell.hash: cell.chunk for cell in before.cells}
@@ -167,18 +180,21 @@ class _Run:
             self.processes.write(lambda: manifest.write(self.folder))
         return manifest
 
-    def _stored_before(self, resume: bool) -> Manifest | None:
+    def _stored_before(self, resume: bool, force: bool) -> Manifest | None:
         """Return the folder's ``run.json``, if this study may resume or extend it; None if there is none."""
         if not (self.folder / "run.json").exists():
             return None
         if not resume:
             raise RunError(f"{self.folder} holds a study already; resume it, or name another folder")
         before = store.read_manifest(self.folder)
-        if found := differences(self.study, before):
+        found = differences(self.study, before)
+        if found and force:
+            return dataclasses.replace(before, shards={})  # those that still fit are found again
+        if found:
             raise RunError(
                 f"{self.folder} holds another study, and only seeds, rounds and cells may be added; what changed:\n  "
                 + "\n  ".join(found)
-                + "\nname another folder for it"
+                + "\nname another folder for it, or play it anew in this one with --force (force=True)"
             )
         return before
 
@@ -261,7 +277,7 @@ class _Run:
 
     def _needs(self, cell: Cell, chunk: int) -> str:
         needed, free = self._memory(cell, chunk)
-        sizes = human_bytes(needed), human_bytes(free or 0)
+        sizes = shards.human_bytes(needed), shards.human_bytes(free or 0)
         return f"{chunk} seeds at a time need {sizes[0]} of memory, and {sizes[1]} are free"
 
     def _program(self, cell: Cell, chunk: int) -> Program:
@@ -343,15 +359,6 @@ def free_memory(mesh: Mesh) -> int | None:
         limit, used = (Path("/sys/fs/cgroup", name).read_text() for name in ("memory.max", "memory.current"))
         found.append(int(limit) - int(used))
     return min(found, default=None)
-
-
-def human_bytes(size: float) -> str:
-    """Return a number of bytes as text, ``1.5 GiB``."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} TiB"
 
 
 def _timer(seconds: float) -> Callable[[], bool]:

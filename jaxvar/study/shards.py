@@ -23,9 +23,10 @@ from jax.sharding import Mesh
 
 from jaxvar import engine
 from jaxvar.engine import Program, RunState, is_accelerator, needs_capacity, widest_block
+from jaxvar.parameters import Array
 from jaxvar.study import store
+from jaxvar.study.factories import RunError
 from jaxvar.study.store import Manifest, Part, StoredCell
-from jaxvar.study.values import Array, RunError
 
 T = TypeVar("T")
 _STRETCH_SECONDS = 1.0  # per call of a program: how long Ctrl-C may have to wait
@@ -166,6 +167,15 @@ def stretch_for(program: Program, length: int, checkpoint_seconds: float) -> Str
     if is_accelerator(program.mesh):  # every length is compiled by itself: one, and a shorter one at the end
         return Stretch(-(-length // -(-length // _ACCELERATOR_STRETCH)))
     return Stretch(max(_FIRST_STRETCH // program.chunk, 1), min(_STRETCH_SECONDS, checkpoint_seconds / 2))
+
+
+def human_bytes(size: float) -> str:
+    """Return a number of bytes as text, ``1.5 GiB``."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,9 +33,10 @@ import jaxlib.version
 import numpy as np
 
 from jaxvar import files
-from jaxvar.study.cells import titled
+from jaxvar.parameters import Array
+from jaxvar.study.cells import digest, titled
 from jaxvar.study.definition import Study
-from jaxvar.study.values import Array, RunError, Table, digest
+from jaxvar.study.factories import RunError, Table
 
 Part = Literal["shards", "checkpoints", "timings"]
 FORMAT = 1

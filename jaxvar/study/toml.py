@@ -61,7 +61,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jaxvar.study.definition import Study
-from jaxvar.study.values import StudyError
+from jaxvar.study.factories import StudyError
 
 Where = tuple[str | int, ...]
 _NAMED = Path(__file__).with_name("named")

@@ -27,9 +27,9 @@ from jaxvar.files import write_whole
 from jaxvar.game import is_episodic
 from jaxvar.parameters import float_dtype
 from jaxvar.simulate import simulate, sweep
+from jaxvar.study.cells import jsonable
 from jaxvar.study.factories import Built, build, public_factories
 from jaxvar.study.store import now, this_run
-from jaxvar.study.values import jsonable
 
 __all__ = ["Calibration", "Case", "Played", "Swept", "bank", "calibrate"]
 

@@ -161,8 +161,8 @@ def test_a_common_name_has_one_range(argument):
 
 NOT_STD = [-1.0, *BAD_NUMBER]
 UNDECLARED = {
-    "save": {"constants": ["paper", 1.0]},
-    "ucrl_ave": {"constants": ["paper", 1.0]},
+    "save": {"constants": ["papers", 1.0]},
+    "ucrl_ave": {"constants": ["papers", 1.0]},
     "voful": {"dim": [4]},
     "var_lin2": {"dim": [4]},
     "lin_ts": {"num_rounds": [None]},

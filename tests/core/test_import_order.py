@@ -11,12 +11,13 @@ ROOT = Path(jaxvar.__file__).parent
 # Lowest first. A module imports from earlier layers only; a folder may also import from itself.
 LAYERS = (
     {"claims", "files", "parameters", "random", "status"},
-    {"constants", "lowering"},
+    {"constants", "lowering", "tidy"},
     {"ridge"},
-    {"cholesky", "cpu", "nets"},
+    {"cholesky", "nets"},
     {"planning"},
     {"algorithms", "environments"},
     {"listing", "records"},
+    {"cli"},
     {"game"},
     {"episodes"},
     {"engine"},
@@ -29,7 +30,6 @@ LAYERS = (
     {"theory"},
     {"testing"},
     {"bench", "public", "show"},
-    {"cli"},
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 MODULES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")

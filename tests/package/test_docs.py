@@ -18,7 +18,7 @@ from experiments.speed.__main__ import VERBS
 from experiments.speed.comparison import Comparison
 from jaxvar import cli
 from jaxvar.algorithms.catalogue import CLAIMS
-from tests.helpers.examples import blocks, run_python
+from tests.helpers.examples import blocks, run_python, write_modules
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -30,7 +30,7 @@ LISTED = ("analysis", "audit", "calibration", "figures", "report", "tables", "te
 SHOWN = [ROOT / "README.md", *PAGES]
 
 
-SLOW = {"own_classes"}  # the contract's checks take a while
+SLOW = {"own", "own_classes"}  # studies and the contract's checks take a while
 
 
 def with_blocks(language):
@@ -58,6 +58,7 @@ def quick(tmp_path_factory):
     for page in PAGES:
         for text in blocks(page, "toml"):
             (out / text.splitlines()[0].removeprefix("# ")).write_text(text)
+        write_modules(page, out)
     return out
 
 
@@ -116,6 +117,7 @@ def test_no_page_needs_the_network_to_be_read(site):
 def test_python_examples_run(page, quick, monkeypatch):
     """Blocks of a page run in order, as a reader pastes them."""
     monkeypatch.chdir(quick)
+    monkeypatch.syspath_prepend(quick)
     run_python(page)
 
 
@@ -127,8 +129,10 @@ def test_examples_of_settings_run():
 
 
 @pytest.mark.parametrize("page", [p for p in SHOWN if blocks(p, "toml")], ids=lambda p: p.stem)
-def test_studies_are_right(page, tmp_path):
+def test_studies_are_right(page, tmp_path, monkeypatch):
     """Each is read, and with it every argument of every cell is checked."""
+    write_modules(page, tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     for text in blocks(page, "toml"):
         path = tmp_path / text.splitlines()[0].removeprefix("# ")
         assert path.suffix == ".toml", "the first line names the file"
@@ -179,6 +183,19 @@ def test_commands_exist_with_their_options(parse):
                 parse([*words, "--help"])
         if words[0] == "run" and not any(w.endswith(".toml") for w in words):
             jv.read_study(next(w for w in words[1:] if w in ("quick", "headline", "episodes")))
+
+
+@pytest.mark.slow
+def test_commands_of_a_study_of_ones_own_run(quick, monkeypatch, capsys):
+    """One after the other, in the folder with the class and the study."""
+    monkeypatch.chdir(quick)
+    monkeypatch.syspath_prepend(quick)
+    monkeypatch.setattr(cli, "tune_cpu", lambda: None)
+    shown = [line for text in blocks(DOCS / "own.md", "bash") for line in text.splitlines()]
+    assert [line.split()[1] for line in shown] == ["run", "table", "figures", "report", "run"]
+    for line in shown:
+        assert cli.main([*line.split()[1:], *(["--no-progress"] if line.split()[1] == "run" else [])]) == 0, line
+    assert r"\begin{tabular}" in capsys.readouterr().out
 
 
 def test_commands_of_experiments_exist_with_their_options():

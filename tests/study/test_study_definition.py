@@ -14,10 +14,9 @@ import jaxvar as jv
 from jaxvar import engine, game, random
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.study import factories
-from jaxvar.study.cells import cells, unsupported
+from jaxvar.study.cells import canonical, cells, digest, unsupported
 from jaxvar.study.definition import Entry, Study
-from jaxvar.study.factories import build
-from jaxvar.study.values import StudyError, canonical, digest
+from jaxvar.study.factories import StudyError, build
 from tests.helpers.study_strategies import studies
 
 NAN, INF = float("nan"), float("inf")
@@ -171,7 +170,7 @@ REFUSED = {
     "record without regret": ({"record": ["variance"]}, "regret", ("record",)),
     "key": ({"key": -1}, "key", ("key",)),
     "key fraction": ({"key": 0.0}, "key", ("key",)),
-    "key beyond": ({"key": 2**31}, "key", ("key",)),
+    "key beyond": ({"key": 2**64}, "key", ("key",)),
     "chunk": ({"chunk": 0}, "chunk", ("chunk",)),
     "name empty": ({"name": " "}, "name", ("name",)),
     "name with a slash": ({"name": "a/b"}, "name", ("name",)),

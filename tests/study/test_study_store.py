@@ -10,8 +10,8 @@ import pytest
 
 from jaxvar import files
 from jaxvar.study import store
+from jaxvar.study.factories import RunError
 from jaxvar.study.store import locked
-from jaxvar.study.values import RunError
 
 ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "b.c": np.array([True, False]), "d": np.zeros((0, 2), np.int32)}
 IDENTITY = {"cell": "x", "round": 3}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import jaxvar as jv
 from jaxvar.study import toml
+from jaxvar.study.factories import StudyError
 from jaxvar.study.toml import KeyLines
-from jaxvar.study.values import StudyError
 from tests.helpers.study_strategies import studies
 
 GOOD = """\
