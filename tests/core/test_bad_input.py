@@ -71,6 +71,7 @@ NEEDED = {
     "noise.uniform": {"std": 0.5},
     "noise.sparse": {"std": 0.5},
     "noise.clipped_gaussian": {"std": 0.5},
+    "noise.gaussian": {"std": 0.5},
 }
 
 
@@ -194,6 +195,7 @@ UNDECLARED = {
     "noise.uniform": {"std": NOT_STD},
     "noise.sparse": {"std": NOT_STD, "bound": [0.4]},
     "noise.clipped_gaussian": {"std": NOT_STD},
+    "noise.gaussian": {"std": NOT_STD},
     "schedules.two_level": {"high": [0.05]},
     "schedules.between": {"high": [0.05]},
     "schedules.bursts": {"high": [0.05], "period": [0, -1, 1.5, NAN, "2", True], "length": [-1, 5, 1.5, "1"]},

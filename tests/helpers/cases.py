@@ -71,6 +71,7 @@ FAMILIES = {
     "uniform": lambda std: jv.noise.uniform(std),
     "sparse": lambda std: jv.noise.sparse(std, bound=1.0),
     "clipped_gaussian": lambda std: jv.noise.clipped_gaussian(std, bound=0.5),
+    "gaussian": lambda std: jv.noise.gaussian(std),
 }
 SCHEDULES = {
     "two_level": lambda: jv.schedules.two_level(0.1, 0.4),

@@ -78,7 +78,15 @@ def test_every_public_factory_has_its_name_and_kind():
 
 def test_parts_have_their_names():
     """Noise, schedules, presets and recorders, and nothing beside them."""
-    assert set(factories.NOISES) == {"two_point", "uniform", "sparse", "clipped_gaussian", "bernoulli", "none"}
+    assert set(factories.NOISES) == {
+        "two_point",
+        "uniform",
+        "sparse",
+        "clipped_gaussian",
+        "gaussian",
+        "bernoulli",
+        "none",
+    }
     assert set(factories.SCHEDULES) == {"constant", "two_level", "between", "decaying", "bursts", "by_round", "by_arm"}
     assert set(factories.PRESETS) == {"paper", "paper_fixed", "tight", "practical"}
     assert set(factories.RECORDERS) == {
@@ -138,7 +146,7 @@ def test_misspelt_names_are_refused_with_the_nearest_right_one(make, right):
 
 def test_words_that_resemble_nothing_get_the_whole_list():
     """There is no nearest one to guess."""
-    with pytest.raises(StudyError, match="there are bernoulli, clipped_gaussian, none"):
+    with pytest.raises(StudyError, match="there are bernoulli, clipped_gaussian, gaussian, none"):
         on(noise={"name": "qqqqqq"})
 
 
@@ -488,7 +496,7 @@ def test_arrays_are_lists_of_lists():
     model = {"phi": river.phi, "reward": river.reward, "theta_star": river.theta_star, "horizon": 4}
     cell = one_cell(Entry("ucrl_vtr"), Entry("explicit_mdp", options=model), episodic)
     assert same(cell.environment, river)
-    assert same(cell.algorithm, jv.ucrl_vtr(3, norm_bound=float(river.norm_bound)))
+    assert same(cell.algorithm, jv.ucrl_vtr(3, 4, norm_bound=float(river.norm_bound)))
 
 
 def test_noise_is_built_with_its_schedule():
