@@ -33,7 +33,7 @@ from jaxvar.algorithms.weighted_oful import weighted_lin_ts, weighted_oful, weig
 from jaxvar.cpu import tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.classic_mdp import deep_tree, riverswim
-from jaxvar.environments.explicit_mdp import explicit_mdp
+from jaxvar.environments.explicit_mdp import explicit_mdp, kernel_mixture_mdp, tabular_mdp
 from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
 from jaxvar.environments.hypercube import hypercube_bandit, hypercube_blocks
 from jaxvar.environments.interface import MdpInstance, Observation
@@ -87,6 +87,7 @@ __all__ = [
     "horizon_free_mdp",
     "hypercube_bandit",
     "hypercube_blocks",
+    "kernel_mixture_mdp",
     "lin_ts",
     "lin_vdts",
     "linear_bandit",
@@ -116,6 +117,7 @@ __all__ = [
     "sup_lin_ucb",
     "sweep",
     "tables",
+    "tabular_mdp",
     "testing",
     "trace",
     "tune_cpu",

@@ -59,6 +59,8 @@ FACTORIES |= {f"schedules.{name}": factory.call for name, factory in factories.S
 # What an environment needs and does not declare, and what keeps one argument from being refused for another.
 NEEDED = {
     "explicit_mdp": table.EXPLICIT,
+    "kernel_mixture_mdp": table.KERNEL_MIXTURE,
+    "tabular_mdp": table.TABULAR,
     "hypercube_blocks": {"levels": [0.5, 1.0]},
     "linear_bandit": {"num_arms": 3},
     "replay_bandit": {"arms": np.zeros((5, 3, 2)), "means": np.zeros((5, 3)), "noise": np.zeros(5)},
@@ -190,6 +192,21 @@ UNDECLARED = {
         "noise_var": [np.zeros(4), np.zeros((5, 2)), [NAN] * 5, [-1.0] * 5, "a"],
         "theta_star": [[0.1], [NAN, 0.0], "ab"],
         "norm_bound": [0.0, -1.0, NAN, "a"],
+    },
+    "tabular_mdp": {
+        "transition": [
+            np.full((3, 2), 0.5),
+            np.full((3, 2, 2), 0.5),
+            np.full((3, 2, 3), 0.5),
+            -table.TABULAR["transition"],
+        ],
+        "reward": [np.zeros((2, 2)), np.full((3, 2), 0.5), np.full((3, 2), -0.1), [[NAN, 0.0]] * 3],
+        "initial": [3, -1, 0.5, [0.5, 0.5], [0.5, 0.6, 0.0], [-0.5, 0.5, 1.0], "a"],
+    },
+    "kernel_mixture_mdp": {
+        "kernels": [table.TABULAR["transition"], np.full((2, 3, 2, 2), 0.5), np.full((2, 3, 2, 3), 0.5)],
+        "weights": [[0.5, 0.4], [1.5, -0.5], [1.0], [NAN, 1.0], "ab", 0.5],
+        "reward": [np.zeros((2, 2)), np.full((3, 2), 0.5), np.full((3, 2), -0.1)],
     },
     "noise.two_point": {"std": NOT_STD},
     "noise.uniform": {"std": NOT_STD},

@@ -129,12 +129,22 @@ EXPLICIT = {
     "horizon": 3,
     "initial": [0.5, 0.5, 0.0],
 }
+KERNEL_MIXTURE = {
+    "kernels": _KERNELS,
+    "weights": [0.3, 0.7],
+    "reward": EXPLICIT["reward"],
+    "horizon": 3,
+    "initial": [0.5, 0.5, 0.0],
+}
+TABULAR = {"transition": _KERNELS[0], "reward": EXPLICIT["reward"], "horizon": 3}
 MDPS = [
     ("mixture", lambda: jv.mixture_mdp(**MODEL_SIZE)),
     ("mixture-sparse", lambda: jv.mixture_mdp(**MODEL_SIZE, reward="sparse", concentration=1.0)),
     ("mixture-shared", lambda: jv.mixture_mdp(**MODEL_SIZE, model_seed=1, initial=[0.2, 0.3, 0.5])),
     ("graded", lambda: jv.graded_mdp(**MODEL_SIZE, mix=0.2)),
     ("explicit", lambda: jv.explicit_mdp(**EXPLICIT)),
+    ("kernel_mixture", lambda: jv.kernel_mixture_mdp(**KERNEL_MIXTURE)),
+    ("tabular", lambda: jv.tabular_mdp(**TABULAR)),
     ("riverswim", lambda: jv.riverswim(4, 5)),
     ("riverswim-tabular", lambda: jv.riverswim(3, 4, features="tabular")),
     ("deep_tree", lambda: jv.deep_tree(features="reduced")),

@@ -71,6 +71,8 @@ def test_every_public_factory_has_its_name_and_kind():
         "riverswim",
         "deep_tree",
         "explicit_mdp",
+        "tabular_mdp",
+        "kernel_mixture_mdp",
         "horizon_free_mdp",
         "horizon_dependent_mdp",
     }
