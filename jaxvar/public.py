@@ -33,6 +33,7 @@ from jaxvar.algorithms.weighted_oful import weighted_lin_ts, weighted_oful, weig
 from jaxvar.cpu import tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.classic_mdp import deep_tree, riverswim
+from jaxvar.environments.data_bandit import data_bandit
 from jaxvar.environments.explicit_mdp import explicit_mdp, kernel_mixture_mdp, tabular_mdp
 from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
 from jaxvar.environments.hypercube import hypercube_bandit, hypercube_blocks
@@ -40,6 +41,7 @@ from jaxvar.environments.interface import MdpInstance, Observation
 from jaxvar.environments.linear_bandit import linear_bandit
 from jaxvar.environments.random_mdp import graded_mdp, mixture_mdp
 from jaxvar.environments.replay import replay_bandit
+from jaxvar.environments.table_bandit import table_bandit
 from jaxvar.records import linear_spaced, log_spaced
 from jaxvar.run import EpisodeTrace, RunResult, Trace, run, trace
 from jaxvar.simulate import SimulationError, SimulationResult, simulate, sweep
@@ -76,6 +78,7 @@ __all__ = [
     "confidence_ball",
     "constants",
     "cw_oful",
+    "data_bandit",
     "deep_tree",
     "explicit_mdp",
     "fgts_va",
@@ -116,6 +119,7 @@ __all__ = [
     "status",
     "sup_lin_ucb",
     "sweep",
+    "table_bandit",
     "tables",
     "tabular_mdp",
     "testing",

@@ -88,6 +88,13 @@ def _linear(noise=None, **options):
     return jv.linear_bandit(DIM, NUM_ARMS, noise=noise or jv.noise.two_point(0.3), **options)
 
 
+TABLE = {
+    "features": np.random.default_rng(1).uniform(-0.5, 0.5, (4, NUM_ARMS, DIM)),
+    "means": np.linspace(0.05, 0.95, 4 * NUM_ARMS).reshape(4, NUM_ARMS),
+    "variances": np.linspace(0.01, 0.25, 4 * NUM_ARMS).reshape(4, NUM_ARMS),
+}
+
+
 def _replay(fixed):
     rng = np.random.default_rng(0)
     arms = FIXED_ARMS if fixed else rng.uniform(-0.5, 0.5, (NUM_ROUNDS, NUM_ARMS, DIM))
@@ -118,6 +125,14 @@ ENVIRONMENTS = [
     ("hypercube-blocks", lambda: jv.hypercube_blocks(2, NUM_ROUNDS, [0.2, 1.0], order=[0, 1, 1])),
     ("replay-fixed", lambda: _replay(True)),
     ("replay", lambda: _replay(False)),
+    ("table-bernoulli", lambda: jv.table_bandit(TABLE["features"], TABLE["means"])),
+    *(
+        (f"table-{law}", lambda law=law: jv.table_bandit(**TABLE, noise=law))
+        for law in ("two_point", "uniform", "gaussian")
+    ),
+    ("table-contexts", lambda: jv.table_bandit(**TABLE, contexts=np.arange(NUM_ROUNDS) % 4)),
+    ("table-fixed", lambda: jv.table_bandit(**{name: rows[:1] for name, rows in TABLE.items()})),
+    ("data", lambda: jv.data_bandit("wine")),
 ]
 
 

@@ -63,7 +63,7 @@ def test_every_public_factory_has_its_name_and_kind():
     claimed = {claim.factory: {claim.setting} for claim in CLAIMS}
     assert algorithms == claimed | {"greedy": {"bandit"}, "uniform": {"bandit", "episodes"}}
     environments = {name: factories.public_factories()[name].kinds for name in factories.factory_names("environment")}
-    bandits = {"linear_bandit", "hypercube_bandit", "hypercube_blocks", "replay_bandit"}
+    bandits = {"linear_bandit", "hypercube_bandit", "hypercube_blocks", "replay_bandit", "table_bandit", "data_bandit"}
     assert {name for name, kinds in environments.items() if kinds == {"bandit"}} == bandits
     assert environments.keys() - bandits == {
         "mixture_mdp",
@@ -499,6 +499,14 @@ def test_arrays_are_lists_of_lists():
     cell = one_cell(Entry("ucrl_vtr"), Entry("explicit_mdp", options=model), episodic)
     assert same(cell.environment, river)
     assert same(cell.algorithm, jv.ucrl_vtr(3, 4, norm_bound=float(river.norm_bound)))
+
+
+def test_data_has_its_name():
+    """The task is an argument like others, and the algorithm is told the sizes."""
+    cell = one_cell(Entry("oful"), Entry("data_bandit", options={"task": "wine"}))
+    assert same(cell.environment, jv.data_bandit("wine")) and cell.algorithm.dim == 27
+    with pytest.raises(StudyError, match="task must be one of 'digits'"):
+        one_cell(Entry("oful"), Entry("data_bandit", options={"task": "iris"}))
 
 
 def test_noise_is_built_with_its_schedule():
