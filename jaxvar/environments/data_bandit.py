@@ -47,7 +47,7 @@ def data_bandit(task: str) -> TableBandit:
       task: ``digits``, ``breast_cancer``, ``wine`` or ``diabetes``.
 
     Returns:
-      The :class:`TableBandit`, a pytree.
+      The TableBandit of :func:`jaxvar.table_bandit`, a pytree.
 
     References:
       Alpaydin, Kaynak (1998), Optical recognition of handwritten digits; Wolberg, Mangasarian, Street, Street (1995),

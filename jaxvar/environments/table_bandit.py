@@ -59,8 +59,12 @@ class TableBandit:
     """A table of N contexts and K arms: each round shows the arms of one context, drawn uniformly or given.
 
     Means and variances are those of the table, so that regret is exact pseudo-regret and ``noise_var`` the exact
-    variance of a reward, whether or not means are linear in the features: :meth:`summary` says how far they are from
-    it. With one context the arms are fixed.
+    variance of a reward, whether or not means are linear in the features. With one context the arms are fixed.
+
+    ``summary()`` of what is returned says how linear the table is: ``best_theta`` (the least-squares fit),
+    ``misspecification`` (the root mean square of its error), ``largest_error``, ``linear_regret`` (per round, of the
+    arm that the fit prefers) and ``uniform_regret``; and ``variance_ratio``, the total variance of optimal play over
+    K R^2: at 1 there is nothing for a variance-adaptive method to gain.
     """
 
     features: Any = part(
