@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxvar import parameters, random
 from jaxvar.environments import noise as noises
@@ -38,7 +39,7 @@ class TableSummary(NamedTuple):
     largest_error: float  # the largest ``|mean - <features, best_theta>|``
     linear_regret: float  # regret per round of playing the arm that ``best_theta`` prefers
     uniform_regret: float  # regret per round of uniform play
-    variance_ratio: float  # total variance / (K R^2) of optimal play over K rounds: 1 leaves nothing to adapt to
+    variance_ratio: float  # total variance / (K R^2) of optimal play over K rounds; 0 where R is infinite
 
 
 def _contexts(name: str, value: Any) -> Any:
@@ -201,14 +202,14 @@ class TableBandit:
 table_bandit = factory(TableBandit)
 
 
-def block_features(rows: Any, num_arms: int) -> Any:
+def block_features(rows: Array, num_arms: int) -> Array:
     """Return features ``[N, K, K p]`` of ``rows [N, p]``: arm k has the row in its k-th block, zeros elsewhere."""
     num_contexts, length = rows.shape
     blocks = np.eye(num_arms, dtype=rows.dtype)[None, :, :, None] * rows[:, None, None, :]
     return blocks.reshape(num_contexts, num_arms, num_arms * length)
 
 
-def _check_range(name: str, table: Any, high: float, allowed: str) -> None:
+def _check_range(name: str, table: Array, high: float, allowed: str) -> None:
     """Refuse entries below 0 or above ``high``; the message says what is ``allowed``."""
     if parameters.is_traced(table):
         return
@@ -218,5 +219,5 @@ def _check_range(name: str, table: Any, high: float, allowed: str) -> None:
         raise ValueError(f"{name} must {allowed}, got {table[where]} at index {where}")
 
 
-def _entry(table: Any, row: jax.Array) -> jax.Array:
+def _entry(table: ArrayLike, row: jax.Array) -> jax.Array:
     return jax.lax.dynamic_index_in_dim(jnp.asarray(table), row, keepdims=False)

@@ -161,6 +161,15 @@ def test_stored_tasks(task):
         assert 0.1 < found.misspecification < 0.2
 
 
+def test_uniform_play_has_the_regret_that_is_stated():
+    """The whole way through the simulator: contexts, blocks and means fit together (100 seeds, 5 standard errors)."""
+    environment = jv.data_bandit("wine")
+    found = jv.simulate(jv.uniform(), environment, key=KEY, num_rounds=200, num_seeds=100, record_at=1)
+    per_round = found.regret[:, -1] / 200
+    error = per_round.mean() - environment.summary().uniform_regret
+    assert abs(error) < Z * per_round.std() / np.sqrt(100)
+
+
 def test_files_are_small_and_those_that_were_stored(tmp_path, monkeypatch):
     """A file that was changed or truncated is refused before anything of it is read."""
     paths = {task: stored._FOLDER / f"{task}.npz" for task in stored.TASKS}
