@@ -166,7 +166,7 @@ def test_what_no_key_changes_is_held_once(make, shared):
 
 
 def test_tabular_mdp_by_hand():
-    """A coordinate per (s, a, s'), next states last; RiverSwim's tables give RiverSwim, to the last bit."""
+    """A coordinate per (s, a, s'), next states last; RiverSwim's tables give RiverSwim."""
     env = tabular_mdp(TRANSITION, PAY, 5)
     mdp = env.init(KEYS[0])
     assert (env.dim, env.num_states, env.num_actions, env.horizon) == (48, 4, 3, 5)
