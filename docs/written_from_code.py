@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
@@ -29,6 +30,7 @@ import jaxvar
 from experiments.found import read_found
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.cli import main
+from jaxvar.environments.data_bandit import TASKS
 from jaxvar.listing import LEGEND, note_on, sections, typeset, used_columns
 from jaxvar.study.factories import public_factories
 
@@ -127,6 +129,22 @@ def _as_block(text: str) -> str:
     return "```text\n" + "\n".join(lines) + "\n```"
 
 
+def data_bandits() -> str:
+    """The stored tasks: sizes, how linear they are, and how much their variance leaves to gain."""
+    columns = ("task", "contexts", "arms", "d", "R", "misspecification", "largest error", "regret of the linear fit")
+    columns += ("of uniform play", "norm of the linear fit", "total variance / (K R²)")
+    lines = ["| " + " | ".join(columns) + " |", "|---" + "|---:" * (len(columns) - 1) + "|"]
+    for task in TASKS:
+        bandit = jaxvar.data_bandit(task)
+        found = bandit.summary()
+        errors = (found.misspecification, found.largest_error, found.linear_regret, found.uniform_regret)
+        numbers = (float(bandit.noise_bound), *errors, np.linalg.norm(found.best_theta), found.variance_ratio)
+        shown = (f"{x:.2g}" if x > 1e-6 else "0" for x in numbers)
+        sizes = (f"{n:,}" for n in (bandit.num_contexts, bandit.num_arms, bandit.dim))
+        lines.append("| " + " | ".join([f"`{task}`", *sizes, *shown]) + " |")
+    return "\n".join(lines)
+
+
 def makers(role: str, kind: str, *elsewhere: str) -> str:
     """Entries of the functions that make algorithms or environments of a kind."""
     found = [f.name for f in public_factories().values() if f.role == role and kind in f.kinds]
@@ -177,6 +195,7 @@ TEXTS: dict[str, Callable[..., str]] = {
     "algorithms": algorithms,
     "command_line": command_line,
     "constants": constants,
+    "data_bandits": data_bandits,
     "entries": entries,
     "found": found,
     "makers": makers,

@@ -33,13 +33,15 @@ from jaxvar.algorithms.weighted_oful import weighted_lin_ts, weighted_oful, weig
 from jaxvar.cli import tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.classic_mdp import deep_tree, riverswim
-from jaxvar.environments.explicit_mdp import explicit_mdp
+from jaxvar.environments.data_bandit import data_bandit
+from jaxvar.environments.explicit_mdp import explicit_mdp, kernel_mixture_mdp, tabular_mdp
 from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
 from jaxvar.environments.hypercube import hypercube_bandit, hypercube_blocks
 from jaxvar.environments.interface import MdpInstance, Observation
 from jaxvar.environments.linear_bandit import linear_bandit
 from jaxvar.environments.random_mdp import graded_mdp, mixture_mdp
 from jaxvar.environments.replay import replay_bandit
+from jaxvar.environments.table_bandit import table_bandit
 from jaxvar.records import linear_spaced, log_spaced
 from jaxvar.run import EpisodeTrace, RunResult, Trace, run, trace
 from jaxvar.simulate import SimulationError, SimulationResult, simulate, sweep
@@ -78,6 +80,7 @@ __all__ = [
     "confidence_ball",
     "constants",
     "cw_oful",
+    "data_bandit",
     "deep_tree",
     "explicit_mdp",
     "fgts_va",
@@ -89,6 +92,7 @@ __all__ = [
     "horizon_free_mdp",
     "hypercube_bandit",
     "hypercube_blocks",
+    "kernel_mixture_mdp",
     "lin_ts",
     "lin_vdts",
     "linear_bandit",
@@ -117,7 +121,9 @@ __all__ = [
     "status",
     "sup_lin_ucb",
     "sweep",
+    "table_bandit",
     "tables",
+    "tabular_mdp",
     "testing",
     "trace",
     "tune_cpu",

@@ -72,18 +72,21 @@ class UcrlVtr(ValueTargeted):
       ``radius="stage"``; the default has v in every stage, since a total reward of v may come in the last one.
     """
 
+    horizon: int | None = count(
+        default=None, kw_only=False, doc="H, steps per episode; if given, it must be the model's."
+    )
     radius: str = choice("flat", "stage", default="flat", doc="the range v in every stage, or what is left of it.")
 
     def init(self, model: Model) -> UcrlVtrState:
         """Return an empty regression."""
-        known_model(model, self.dim, model.horizon)
+        self._known(model)
         zero = jnp.int32(0)
         return UcrlVtrState(ridge.init_ridge(self.dim, self.lam, self.dtype), zero, jnp.zeros((), self.dtype), zero)
 
     def plan(self, state: UcrlVtrState, model: Model, key: jax.Array | None = None) -> Plan:
         """Plan the coming episode; without a key ties go to the lowest action."""
         theta_hat, sigma_inv = state.regression.theta_hat, state.regression.sigma_inv
-        model = known_model(model, self.dim, model.horizon)
+        model = self._known(model)
         if self.radius == "flat":
             bound = functools.partial(ellipsoid_bound, theta_hat=theta_hat, shape=sigma_inv * self.beta(state) ** 2)
             return self.optimistic_plan(model, bound, key, self.value_bound)
@@ -115,6 +118,10 @@ class UcrlVtr(ValueTargeted):
     def confidence(self, state: UcrlVtrState) -> Confidence:
         """Return the one ellipsoid, as a layer; that of the first stage where stages differ."""
         return Confidence(state.regression.loss[None], jnp.asarray(self.lam)[None], self.beta(state)[None])
+
+    def _known(self, model: Model) -> Model:
+        """Return what is used of a model, which must have the horizon that was given, if one was."""
+        return known_model(model, self.dim, model.horizon if self.horizon is None else self.horizon)
 
 
 ucrl_vtr = factory(UcrlVtr)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from jaxvar import parameters
-from jaxvar.environments.explicit_mdp import ExplicitMdp, explicit_mdp, normalised
-from jaxvar.environments.interface import Array
+from jaxvar.environments.explicit_mdp import ExplicitMdp, explicit_mdp, normalised, tabular_features
 
 _DEFAULTS = {"mixture": (10, 100), "tabular": (5, 20)}  # S and H of the published experiments with RiverSwim
 _SMALL, _LARGE = 0.005, 1.0  # RiverSwim's rewards at the first and at the last state, before division by H
@@ -70,7 +71,7 @@ def riverswim(
             transition[s, 0, s - 1] = 1
             transition[s, 1, s - 1 : s + 2] = (0.1, 0.6, 0.3) if s < last else (0.1, 0.9)
         transition[0, 1, :2] = 0.3, 0.7
-        phi, theta_star = _tabular(transition)
+        phi, theta_star = tabular_features(transition.shape), transition.ravel() * math.sqrt(num_states)
     return explicit_mdp(phi, reward, theta_star, horizon, initial=initial)
 
 
@@ -109,7 +110,7 @@ def deep_tree(*, features: str = "tabular") -> ExplicitMdp:
     for leaf in range(_INNER, 15):
         transition[leaf, :, leaf] = 1
     if features == "tabular":
-        phi, theta_star = _tabular(transition)
+        phi, theta_star = tabular_features(transition.shape), transition.ravel() * math.sqrt(len(transition))
     else:  # the last coordinate is that of leaves
         inner = transition[:_INNER]
         phi = np.zeros((*transition.shape, inner.size + 1))
@@ -119,9 +120,3 @@ def deep_tree(*, features: str = "tabular") -> ExplicitMdp:
     reward = np.zeros(transition.shape[:2])
     reward[2] = 1
     return explicit_mdp(phi, reward, theta_star, 2)
-
-
-def _tabular(transition: Array) -> tuple[Array, Array]:
-    """Return features ``[S, A, S, S A S]`` and parameter ``[S A S]``: a coordinate for each (s, a, s')."""
-    phi = np.eye(transition.size).reshape(*transition.shape, transition.size)
-    return normalised(phi, transition.ravel())

@@ -1,8 +1,9 @@
-"""Noise with an exact conditional variance and a hard bound, and its schedules.
+"""Noise with an exact conditional variance, a bound where it has one, and its schedules.
 
 A noise family has ``draw(word, std, mean)``, the noise from one random word, ``variance(std, mean)``, its exact
-variance, ``bound``, the R with ``|noise| <= R``, and a ``schedule``: the standard deviation in each round and for each
-arm. Every object with these will do. A number in place of a schedule stands for a constant one.
+variance, ``bound``, the R with ``|noise| <= R`` (infinite where there is none), and a ``schedule``: the standard
+deviation in each round and for each arm. Every object with these will do. A number in place of a schedule stands for
+a constant one.
 
 A schedule has three things. ``at(round)`` is what follows from the round's number alone. ``levels(level, arms, word)``
 is the standard deviation of each arm, from that, from the arms and from one random word of the round. ``largest``
@@ -265,6 +266,22 @@ class ClippedGaussian(Noise):
 
 
 @pytree
+class Gaussian(Noise):
+    """A centred Gaussian, not cut; built by :func:`gaussian`."""
+
+    bound: Number = number(
+        above=0,
+        squared=True,
+        default=None,
+        rule=lambda self: math.inf,
+        doc="R, what the environment says of the size of the noise; infinite if not given.",
+    )
+
+    def draw(self, word: jax.Array, std: jax.Array, mean: jax.Array) -> jax.Array:
+        return random.normal(word, std.dtype) * std
+
+
+@pytree
 class Bernoulli(Noise):
     """The reward is ``scale`` with probability ``mean / scale``, else 0; built by :func:`bernoulli`."""
 
@@ -305,6 +322,16 @@ def sparse(std: Number | Schedule, bound: Number = 1.0) -> Sparse:
 def clipped_gaussian(std: Number | Schedule, bound: Number = 1.0) -> ClippedGaussian:
     """Return a Gaussian of deviation ``std`` cut to ``[-bound, bound]``; its stated variance is that after it."""
     return ClippedGaussian.of(schedule=std, bound=bound)
+
+
+def gaussian(std: Number | Schedule, bound: Number | None = None) -> Gaussian:
+    """Return a Gaussian of deviation ``std``, not cut: its variance is ``std^2``, and it has no bound.
+
+    Theorems that need ``|noise| <= R`` do not cover it: an algorithm with a finite ``noise_bound`` warns that the
+    environment's is infinite. Where R may be a sub-Gaussian constant, or the tail beyond R is accepted, say so with
+    ``bound``: it is then the environment's ``noise_bound``, and changes nothing else.
+    """
+    return Gaussian.of(schedule=std, **({} if bound is None else {"bound": bound}))
 
 
 def bernoulli(scale: Number = 1.0) -> Bernoulli:

@@ -18,7 +18,7 @@ from tests.helpers import cases as table
 
 KEY = jax.random.key(7)
 QUICK_ALGORITHMS = {"oful-data_free", "save", "uniform"}
-QUICK_ENVIRONMENTS = {"hypercube", "linear-clipped_gaussian", "linear-sphere-fixed"}
+QUICK_ENVIRONMENTS = {"hypercube", "linear-clipped_gaussian", "linear-sphere-fixed", "table-bernoulli"}
 
 
 def rows(pairs, quick):

@@ -17,7 +17,7 @@ from tests.helpers import cases as table
 
 KEY = jax.random.key(11)
 QUICK_ALGORITHMS = {"ucrl_vtr", "uniform"}
-QUICK_ENVIRONMENTS = {"mixture", "explicit", "riverswim", "horizon_free"}
+QUICK_ENVIRONMENTS = {"mixture", "explicit", "tabular", "riverswim", "horizon_free"}
 
 
 def rows(pairs, quick):

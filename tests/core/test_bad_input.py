@@ -59,8 +59,12 @@ FACTORIES |= {f"schedules.{name}": factory.call for name, factory in factories.S
 # What an environment needs and does not declare, and what keeps one argument from being refused for another.
 NEEDED = {
     "explicit_mdp": table.EXPLICIT,
+    "kernel_mixture_mdp": table.KERNEL_MIXTURE,
+    "tabular_mdp": table.TABULAR,
     "hypercube_blocks": {"levels": [0.5, 1.0]},
     "linear_bandit": {"num_arms": 3},
+    "data_bandit": {"task": "wine"},
+    "table_bandit": table.TABLE,
     "replay_bandit": {"arms": np.zeros((5, 3, 2)), "means": np.zeros((5, 3)), "noise": np.zeros(5)},
     "schedules.bursts": {"low": 0.1, "high": 0.5, "period": 4, "length": 2},
     "schedules.by_arm": {"low": 0.1, "high": 0.5, "direction": [1.0, 0.0]},
@@ -71,6 +75,7 @@ NEEDED = {
     "noise.uniform": {"std": 0.5},
     "noise.sparse": {"std": 0.5},
     "noise.clipped_gaussian": {"std": 0.5},
+    "noise.gaussian": {"std": 0.5},
 }
 
 
@@ -133,7 +138,7 @@ def test_every_algorithm_declares_all_its_parameters():
 
 def test_environments_declare_their_parameters():
     """Only those that turn their arguments into other numbers check some of them by hand."""
-    partly = {"deep_tree", "hypercube_bandit", "hypercube_blocks", "riverswim"}
+    partly = {"data_bandit", "deep_tree", "hypercube_bandit", "hypercube_blocks", "riverswim"}
     for name in set(factories.factory_names("environment")) - partly:
         assert [*examples.declared(FACTORIES[name])] == [*inspect.signature(FACTORIES[name]).parameters], name
     for name in factories.SCHEDULES:
@@ -190,10 +195,34 @@ UNDECLARED = {
         "theta_star": [[0.1], [NAN, 0.0], "ab"],
         "norm_bound": [0.0, -1.0, NAN, "a"],
     },
+    "data_bandit": {"task": ["iris", "", 3, None, True]},
+    "table_bandit": {
+        "features": [*BAD_ARMS, np.zeros((5, 2)), np.zeros((4, 2, 2)), np.zeros((3, 3, 2))],
+        "means": [np.zeros(3), np.zeros((4, 0)), [[NAN] * 3] * 4, "a"],
+        "variances": [np.zeros(4), np.zeros((4, 2)), np.full((4, 3), -0.1), [[NAN] * 3] * 4, "a"],
+        "contexts": ["nonsense", [], [0.0, 1.0], [4], [-1], [[0, 1]], [True, False], [NAN], 2, None],
+        "theta_star": [[0.1], [NAN, 0.0], "ab"],
+    },
+    "tabular_mdp": {
+        "transition": [
+            np.full((3, 2), 0.5),
+            np.full((3, 2, 2), 0.5),
+            np.full((3, 2, 3), 0.5),
+            -table.TABULAR["transition"],
+        ],
+        "reward": [np.zeros((2, 2)), np.full((3, 2), 0.5), np.full((3, 2), -0.1), [[NAN, 0.0]] * 3],
+        "initial": [3, -1, 0.5, [0.5, 0.5], [0.5, 0.6, 0.0], [-0.5, 0.5, 1.0], "a"],
+    },
+    "kernel_mixture_mdp": {
+        "kernels": [table.TABULAR["transition"], np.full((2, 3, 2, 2), 0.5), np.full((2, 3, 2, 3), 0.5)],
+        "weights": [[0.5, 0.4], [1.5, -0.5], [1.0], [NAN, 1.0], "ab", 0.5],
+        "reward": [np.zeros((2, 2)), np.full((3, 2), 0.5), np.full((3, 2), -0.1)],
+    },
     "noise.two_point": {"std": NOT_STD},
     "noise.uniform": {"std": NOT_STD},
     "noise.sparse": {"std": NOT_STD, "bound": [0.4]},
     "noise.clipped_gaussian": {"std": NOT_STD},
+    "noise.gaussian": {"std": NOT_STD},
     "schedules.two_level": {"high": [0.05]},
     "schedules.between": {"high": [0.05]},
     "schedules.bursts": {"high": [0.05], "period": [0, -1, 1.5, NAN, "2", True], "length": [-1, 5, 1.5, "1"]},
@@ -227,6 +256,16 @@ def test_linear_bandit_refuses_what_does_not_fit_together():
         jv.linear_bandit(arms=np.eye(2), fresh=True)
     with pytest.raises(ValueError, match="arms"):
         jv.linear_bandit(3, 2, arms=np.eye(2))
+
+
+@pytest.mark.parametrize("mean", [-0.1, 1.5])
+def test_tables_without_variances_need_means_that_are_probabilities(mean):
+    """Rewards are then 0 or 1; the message says where the table is wrong."""
+    means = np.full((4, 3), 0.5)
+    means[2, 1] = mean
+    with pytest.raises(ValueError, match=rf"^means must lie in \[0, 1\] .* got {mean} at index \(2, 1\)"):
+        jv.table_bandit(table.TABLE["features"], means)
+    jv.table_bandit(table.TABLE["features"], means, table.TABLE["variances"])
 
 
 @pytest.mark.parametrize("theta", [[-0.5, 0.5], [1.0, 0.0], None])

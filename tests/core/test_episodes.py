@@ -184,6 +184,7 @@ def test_what_cannot_be_played_is_refused() -> None:
         (ave(), bandit, rounds, "'select'.*bandit environment LinearBandit, got UcrlAve"),
         (jv.ucrl_vtr(D + 1), world(), episodes, "environment's dim 3, got dim 4"),
         (jv.ucrl_ave(D, H + 1, K), world(), episodes, "environment's horizon 5, got horizon 6"),
+        (jv.ucrl_vtr(D, H + 1), world(), episodes, "environment's horizon 5, got horizon 6"),
     ]
     for algorithm, environment, num, message in calls:
         with pytest.raises(ValueError, match=message):
@@ -193,6 +194,17 @@ def test_what_cannot_be_played_is_refused() -> None:
     for swept in ((jv.sweep(ave(), delta=[0.1]), world()), (ave(), jv.sweep(world(), reward=[world().reward]))):
         with pytest.raises(ValueError, match="must be one setting, got a sweep"):
             jv.run(*swept, KEY, num_episodes=K)
+
+
+def test_the_horizon_of_ucrl_vtr_may_be_left_out() -> None:
+    """Fails if the model's horizon is not the one that is planned for, or if another one is taken silently."""
+    made = world().init(KEY)
+    model = jv.Model(phi=made.phi, reward=made.reward, horizon=H)
+    plans = [a.plan(a.init(model), model) for a in (jv.ucrl_vtr(D), jv.ucrl_vtr(D, H), jv.ucrl_vtr(dim=D, horizon=H))]
+    for plan in plans[1:]:
+        np.testing.assert_array_equal(plan.q, plans[0].q)
+    with pytest.raises(ValueError, match="algorithm's horizon 6, got 5"):
+        jv.ucrl_vtr(D, H + 1).init(model)
 
 
 @pytest.mark.slow

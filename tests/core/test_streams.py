@@ -233,6 +233,7 @@ FAMILIES = {
     "two_point": (jv.noise.two_point, 1.0),
     "uniform": (jv.noise.uniform, 9 / 5),
     "sparse": (functools.partial(jv.noise.sparse, bound=1.0), 4.0),
+    "gaussian": (jv.noise.gaussian, 3.0),
     "clipped_gaussian": (
         functools.partial(jv.noise.clipped_gaussian, bound=1.0),
         scipy.stats.norm.expect(lambda z: min(z * z, 4) ** 2),

@@ -22,6 +22,7 @@ FAMILIES = {
     "uniform": lambda s: jv.noise.uniform(s),
     "sparse": lambda s: jv.noise.sparse(s, bound=1.0),
     "clipped_gaussian": lambda s: jv.noise.clipped_gaussian(s, bound=0.7),
+    "gaussian": lambda s: jv.noise.gaussian(s),
 }
 TABLE = np.linspace(0.1, 0.6, 7 * 4).reshape(7, 4)
 SCHEDULES = {
@@ -82,6 +83,27 @@ def test_clipped_gaussian_variance_formula(std):
     end = min(bound, 12 * std)
     inside = 2 * scipy.integrate.quad(lambda x: x * x * scipy.stats.norm.pdf(x, scale=std), 0, end, epsabs=1e-14)[0]
     assert np.isclose(ours, inside + 2 * bound**2 * scipy.stats.norm.sf(bound, scale=std), rtol=1e-8)
+
+
+@pytest.mark.parametrize("std", [0.3, jv.schedules.by_arm(0.1, 0.3, [1.0, 0.0])], ids=["constant", "schedule"])
+def test_gaussian_noise_is_not_cut(std):
+    """Its tail is the Gaussian's (at 3 deviations, 5 standard errors); a bound is only said, and changes no draw."""
+    noise, level = jv.noise.gaussian(std), jnp.full(N, 0.3)
+    draws = np.asarray(noise.draw(words(), level, level))
+    tail = 2 * scipy.stats.norm.sf(3)
+    assert abs(np.mean(np.abs(draws) > 0.9) - tail) < Z * np.sqrt(tail / N)
+    assert scipy.stats.kstest(draws / 0.3, "norm").pvalue > 1e-6
+    assert noise.bound == np.inf and float(jv.noise.gaussian(std, bound=0.7).bound) == 0.7
+    np.testing.assert_array_equal(jv.noise.gaussian(std, bound=0.7).draw(words(), level, level), draws)
+
+
+def test_gaussian_noise_has_no_bound_for_algorithms():
+    """An algorithm that was told a bound says so, unless the user says which R is to be taken."""
+    noise = jv.noise.gaussian(0.3)
+    algorithm = jv.oful(2, noise_bound=1.0)
+    with pytest.warns(UserWarning, match=r"told noise_bound=1 .* has noise_bound=inf: its theorem does not hold"):
+        jv.run(algorithm, jv.linear_bandit(arms=ARMS, noise=noise), KEY, num_rounds=2)
+    jv.run(algorithm, jv.linear_bandit(arms=ARMS, noise=jv.noise.gaussian(0.3, bound=1.0)), KEY, num_rounds=2)
 
 
 def expected_level(name, round, arms):

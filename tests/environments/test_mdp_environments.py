@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 import jaxvar as jv
 from jaxvar.environments.classic_mdp import deep_tree, riverswim
-from jaxvar.environments.explicit_mdp import ExplicitMdp, explicit_mdp, feature_norm
+from jaxvar.environments.explicit_mdp import (
+    TableMdp,
+    explicit_mdp,
+    feature_norm,
+    kernel_mixture_mdp,
+    tabular_mdp,
+)
 from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
 from jaxvar.environments.interface import MdpInstance
 from jaxvar.environments.random_mdp import graded_mdp, mixture_mdp
@@ -28,6 +34,11 @@ for _a, _x in enumerate([0.5, -0.25]):
 THETA = np.array([1.0, 0.5])
 REWARD = np.array([[0.0, 0.1], [0.25, 0.0]])
 
+_RNG = np.random.default_rng(0)
+TRANSITION = _RNG.dirichlet(np.full(4, 0.5), size=(4, 3))
+KERNELS = _RNG.dirichlet(np.full(4, 0.5), size=(2, 4, 3))
+PAY = _RNG.uniform(size=(4, 3)) / 5
+
 ENVIRONMENTS = {
     **{
         f"mixture-{c}-{name}": lambda c=c, r=r: mixture_mdp(*SIZE, concentration=c, reward=r)
@@ -39,6 +50,8 @@ ENVIRONMENTS = {
         for q in (0.0, 0.3, 1.0)
     },
     "explicit": lambda: explicit_mdp(PHI, REWARD, THETA, 4, initial=[0.25, 0.75]),
+    "tabular": lambda: tabular_mdp(TRANSITION, PAY, 5, initial=[0.25, 0.75, 0, 0]),
+    "kernels": lambda: kernel_mixture_mdp(KERNELS, [0.25, 0.75], PAY, 5, initial=3),
     "riverswim": lambda: riverswim(5, 4, initial=2),
     "riverswim-short": lambda: riverswim(2, 3),
     "riverswim-tabular": lambda: riverswim(features="tabular"),
@@ -102,7 +115,7 @@ def optimal(mdp, horizon):
 def test_assumptions_hold(make):
     """Confidence sets mean nothing where rows, features, rewards or the parameter leave the theory's bounds."""
     env = make()
-    for mdp in instances(env, KEYS[:1] if isinstance(env, ExplicitMdp) else KEYS):
+    for mdp in instances(env, KEYS[:1] if isinstance(env, TableMdp) else KEYS):
         assert mdp.phi.shape == (env.num_states, env.num_actions, env.num_states, env.dim)
         kernel = mdp.phi @ mdp.theta_star
         np.testing.assert_allclose(mdp.transition, kernel, rtol=0, atol=1e-12)
@@ -150,6 +163,48 @@ def test_what_no_key_changes_is_held_once(make, shared):
     """One copy of the features per seed would fill the memory; vmap refuses this axis where a key enters."""
     axes = MdpInstance(*(None if name in shared.split() else 0 for name in MdpInstance._fields))
     jax.eval_shape(jax.vmap(make().init, out_axes=axes), KEYS)
+
+
+def test_tabular_mdp_by_hand():
+    """A coordinate per (s, a, s'), next states last; RiverSwim's tables give RiverSwim."""
+    env = tabular_mdp(TRANSITION, PAY, 5)
+    mdp = env.init(KEYS[0])
+    assert (env.dim, env.num_states, env.num_actions, env.horizon) == (48, 4, 3, 5)
+    np.testing.assert_allclose(mdp.transition, TRANSITION, rtol=0, atol=1e-15)
+    np.testing.assert_array_equal(mdp.reward, PAY)
+    assert mdp.phi[1, 2, 3, (1 * 3 + 2) * 4 + 3] == 0.5 and np.count_nonzero(mdp.phi) == 48
+    np.testing.assert_allclose(env.norm_bound, 2 * np.linalg.norm(TRANSITION))
+    assert tabular_mdp(np.full((5, 3, 5), 0.2), np.zeros((5, 3)), 2).dim == 75
+    river = riverswim(features="tabular")
+    same = tabular_mdp(river.init(KEYS[0]).transition, river.reward, river.horizon)
+    for ours, theirs in zip(same.init(KEYS[0]), river.init(KEYS[0]), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-15)
+    assert float(same.norm_bound) == pytest.approx(float(river.norm_bound), rel=1e-12)
+
+
+def test_kernel_mixture_by_hand():
+    """The mixture is the weighted sum; one kernel of weight 1 is that kernel."""
+    env = kernel_mixture_mdp(KERNELS, [0.25, 0.75], PAY, 5)
+    mdp = env.init(KEYS[0])
+    assert (env.dim, env.num_states, env.num_actions, env.horizon) == (2, 4, 3, 5)
+    np.testing.assert_allclose(mdp.transition, 0.25 * KERNELS[0] + 0.75 * KERNELS[1], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(mdp.phi[1, 2, 3], KERNELS[:, 1, 2, 3] / math.sqrt(2))
+    np.testing.assert_allclose(env.norm_bound, math.sqrt(2 * (0.25**2 + 0.75**2)))
+    alone = kernel_mixture_mdp(KERNELS[:1], [1.0], PAY, 5).init(KEYS[0])
+    np.testing.assert_array_equal(alone.transition, KERNELS[0])
+
+
+def test_tables_can_be_swept():
+    """Sizes and the bound of each setting must not be taken from the axis of settings."""
+    weights = [[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]]
+    swept = jv.sweep(kernel_mixture_mdp(KERNELS, weights[0], PAY, 5), weights=weights)
+    np.testing.assert_allclose(swept.norm_bound, math.sqrt(2) * np.linalg.norm(weights, axis=1))
+    tables = np.stack([TRANSITION, KERNELS[0]])
+    many = jv.sweep(tabular_mdp(TRANSITION, PAY, 5), transition=tables)
+    assert (many.dim, many.num_states, many.num_actions) == (48, 4, 3)
+    np.testing.assert_allclose(many.norm_bound, 2 * np.linalg.norm(tables.reshape(2, -1), axis=1))
+    drawn = jax.vmap(lambda env: env.init(KEYS[0]))(many)
+    np.testing.assert_allclose(drawn.transition, tables, rtol=0, atol=1e-15)
 
 
 def test_riverswim_mixture_by_hand():
@@ -348,6 +403,11 @@ def test_explicit_mdp_refuses(changes, message):
 
 
 @pytest.mark.parametrize(("make", "message"), [
+    (lambda: tabular_mdp(changed(TRANSITION, (2, 1), 0.5), PAY, 5), r"transition must sum to 1 .* 2, action 1 has 2$"),
+    (lambda: tabular_mdp(TRANSITION, 2 * PAY, 5), r"reward: no path may collect more than 1 in 5 steps"),
+    (lambda: kernel_mixture_mdp(changed(KERNELS, (1, 2, 1, 0), -3), [1, 0], PAY, 5), r"kernels\[1\] must not be neg"),
+    (lambda: kernel_mixture_mdp(KERNELS, [0.5, 0.6], PAY, 5), r"weights must hold probabilities .* sum 1\.1"),
+    (lambda: kernel_mixture_mdp(KERNELS, [1.5, -0.5], PAY, 5), r"weights must hold .* got -0\.5 for kernel 1"),
     (lambda: horizon_free_mdp(3, 5, gap=0.1), r"gap must be in \(0, 0\.0833333\] .* got 0\.1"),
     (lambda: horizon_dependent_mdp(3, 5, gap=0.11), r"gap must be in \(0, 0\.1\] .* got 0\.11"),
     (lambda: horizon_free_mdp(9, 5, num_episodes=11), r"num_episodes must be .* at least 12, got 11"),

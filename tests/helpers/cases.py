@@ -71,6 +71,7 @@ FAMILIES = {
     "uniform": lambda std: jv.noise.uniform(std),
     "sparse": lambda std: jv.noise.sparse(std, bound=1.0),
     "clipped_gaussian": lambda std: jv.noise.clipped_gaussian(std, bound=0.5),
+    "gaussian": lambda std: jv.noise.gaussian(std),
 }
 SCHEDULES = {
     "two_level": lambda: jv.schedules.two_level(0.1, 0.4),
@@ -85,6 +86,13 @@ SCHEDULES = {
 
 def _linear(noise=None, **options):
     return jv.linear_bandit(DIM, NUM_ARMS, noise=noise or jv.noise.two_point(0.3), **options)
+
+
+TABLE = {
+    "features": np.random.default_rng(1).uniform(-0.5, 0.5, (4, NUM_ARMS, DIM)),
+    "means": np.linspace(0.05, 0.95, 4 * NUM_ARMS).reshape(4, NUM_ARMS),
+    "variances": np.linspace(0.01, 0.25, 4 * NUM_ARMS).reshape(4, NUM_ARMS),
+}
 
 
 def _replay(fixed):
@@ -117,6 +125,14 @@ ENVIRONMENTS = [
     ("hypercube-blocks", lambda: jv.hypercube_blocks(2, NUM_ROUNDS, [0.2, 1.0], order=[0, 1, 1])),
     ("replay-fixed", lambda: _replay(True)),
     ("replay", lambda: _replay(False)),
+    ("table-bernoulli", lambda: jv.table_bandit(TABLE["features"], TABLE["means"])),
+    *(
+        (f"table-{law}", lambda law=law: jv.table_bandit(**TABLE, noise=law))
+        for law in ("two_point", "uniform", "gaussian")
+    ),
+    ("table-contexts", lambda: jv.table_bandit(**TABLE, contexts=np.arange(NUM_ROUNDS) % 4)),
+    ("table-fixed", lambda: jv.table_bandit(**{name: rows[:1] for name, rows in TABLE.items()})),
+    ("data", lambda: jv.data_bandit("wine")),
 ]
 
 
@@ -128,12 +144,22 @@ EXPLICIT = {
     "horizon": 3,
     "initial": [0.5, 0.5, 0.0],
 }
+KERNEL_MIXTURE = {
+    "kernels": _KERNELS,
+    "weights": [0.3, 0.7],
+    "reward": EXPLICIT["reward"],
+    "horizon": 3,
+    "initial": [0.5, 0.5, 0.0],
+}
+TABULAR = {"transition": _KERNELS[0], "reward": EXPLICIT["reward"], "horizon": 3}
 MDPS = [
     ("mixture", lambda: jv.mixture_mdp(**MODEL_SIZE)),
     ("mixture-sparse", lambda: jv.mixture_mdp(**MODEL_SIZE, reward="sparse", concentration=1.0)),
     ("mixture-shared", lambda: jv.mixture_mdp(**MODEL_SIZE, model_seed=1, initial=[0.2, 0.3, 0.5])),
     ("graded", lambda: jv.graded_mdp(**MODEL_SIZE, mix=0.2)),
     ("explicit", lambda: jv.explicit_mdp(**EXPLICIT)),
+    ("kernel_mixture", lambda: jv.kernel_mixture_mdp(**KERNEL_MIXTURE)),
+    ("tabular", lambda: jv.tabular_mdp(**TABULAR)),
     ("riverswim", lambda: jv.riverswim(4, 5)),
     ("riverswim-tabular", lambda: jv.riverswim(3, 4, features="tabular")),
     ("deep_tree", lambda: jv.deep_tree(features="reduced")),

@@ -120,7 +120,16 @@ class Twin:
     """UCRL-VTR one episode at a time, for `tests/algorithms/test_twin_interface.py`."""
 
     def __init__(
-        self, *, dim: int, lam: float, value_bound: float, ties: str, tie_tolerance: float, radius: str, **rest: float
+        self,
+        *,
+        dim: int,
+        horizon: int | None,  # given again in `plan`
+        lam: float,
+        value_bound: float,
+        ties: str,
+        tie_tolerance: float,
+        radius: str,
+        **rest: float,
     ):
         self.lam, self.features, self.targets = lam, np.zeros((0, dim)), np.zeros(0)
         self.rule = {"value_bound": value_bound, "ties": ties, "tie_tolerance": tie_tolerance}

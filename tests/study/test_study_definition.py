@@ -62,7 +62,7 @@ def test_every_public_factory_has_its_name_and_kind():
     claimed = {claim.factory: {claim.setting} for claim in CLAIMS}
     assert algorithms == claimed | {"greedy": {"bandit"}, "uniform": {"bandit", "episodes"}}
     environments = {name: factories.public_factories()[name].kinds for name in factories.factory_names("environment")}
-    bandits = {"linear_bandit", "hypercube_bandit", "hypercube_blocks", "replay_bandit"}
+    bandits = {"linear_bandit", "hypercube_bandit", "hypercube_blocks", "replay_bandit", "table_bandit", "data_bandit"}
     assert {name for name, kinds in environments.items() if kinds == {"bandit"}} == bandits
     assert environments.keys() - bandits == {
         "mixture_mdp",
@@ -70,6 +70,8 @@ def test_every_public_factory_has_its_name_and_kind():
         "riverswim",
         "deep_tree",
         "explicit_mdp",
+        "tabular_mdp",
+        "kernel_mixture_mdp",
         "horizon_free_mdp",
         "horizon_dependent_mdp",
     }
@@ -77,7 +79,15 @@ def test_every_public_factory_has_its_name_and_kind():
 
 def test_parts_have_their_names():
     """Noise, schedules, presets and recorders, and nothing beside them."""
-    assert set(factories.NOISES) == {"two_point", "uniform", "sparse", "clipped_gaussian", "bernoulli", "none"}
+    assert set(factories.NOISES) == {
+        "two_point",
+        "uniform",
+        "sparse",
+        "clipped_gaussian",
+        "gaussian",
+        "bernoulli",
+        "none",
+    }
     assert set(factories.SCHEDULES) == {"constant", "two_level", "between", "decaying", "bursts", "by_round", "by_arm"}
     assert set(factories.PRESETS) == {"paper", "paper_fixed", "tight", "practical"}
     assert set(factories.RECORDERS) == {
@@ -137,7 +147,7 @@ def test_misspelt_names_are_refused_with_the_nearest_right_one(make, right):
 
 def test_words_that_resemble_nothing_get_the_whole_list():
     """There is no nearest one to guess."""
-    with pytest.raises(StudyError, match="there are bernoulli, clipped_gaussian, none"):
+    with pytest.raises(StudyError, match="there are bernoulli, clipped_gaussian, gaussian, none"):
         on(noise={"name": "qqqqqq"})
 
 
@@ -487,7 +497,15 @@ def test_arrays_are_lists_of_lists():
     model = {"phi": river.phi, "reward": river.reward, "theta_star": river.theta_star, "horizon": 4}
     cell = one_cell(Entry("ucrl_vtr"), Entry("explicit_mdp", options=model), episodic)
     assert same(cell.environment, river)
-    assert same(cell.algorithm, jv.ucrl_vtr(3, norm_bound=float(river.norm_bound)))
+    assert same(cell.algorithm, jv.ucrl_vtr(3, 4, norm_bound=float(river.norm_bound)))
+
+
+def test_data_has_its_name():
+    """The task is an argument like others, and the algorithm is told the sizes."""
+    cell = one_cell(Entry("oful"), Entry("data_bandit", options={"task": "wine"}))
+    assert same(cell.environment, jv.data_bandit("wine")) and cell.algorithm.dim == 27
+    with pytest.raises(StudyError, match="task must be one of 'digits'"):
+        one_cell(Entry("oful"), Entry("data_bandit", options={"task": "iris"}))
 
 
 def test_noise_is_built_with_its_schedule():
