@@ -49,6 +49,8 @@ from jaxvar.study.run import run_study
 from jaxvar.study.toml import read_study
 from jaxvar.study.values import RunError, StudyError
 from jaxvar.theory import audit, calibration
+from jaxvar.wrappers.algorithms import batched, delayed
+from jaxvar.wrappers.environments import corrupted, drifting
 
 __all__ = [
     "CellResult",
@@ -72,11 +74,15 @@ __all__ = [
     "analysis",
     "audit",
     "ave_ucb",
+    "batched",
     "calibration",
     "confidence_ball",
     "constants",
+    "corrupted",
     "cw_oful",
     "deep_tree",
+    "delayed",
+    "drifting",
     "explicit_mdp",
     "fgts_va",
     "figures",

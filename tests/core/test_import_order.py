@@ -20,6 +20,7 @@ LAYERS = (
     {"game"},
     {"episodes"},
     {"engine"},
+    {"wrappers"},
     {"simulate"},
     {"run"},
     {"study"},
