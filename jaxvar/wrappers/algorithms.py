@@ -128,6 +128,8 @@ class Delayed(LearnsLate):
             told = side._replace(noise_var=oldest.noise_var)
             learner = learn(state.learner, oldest.choice, oldest.x, oldest.reward, told)
             learner = _where(state.round >= self.delay, learner, state.learner)
+            # A queue that moves up: at a delay of 100 twice as fast as a ring whose slot is masked, four times as one
+            # whose slot is indexed (OFUL, d = 10, two cores).
             waiting = jax.tree.map(lambda queue, v: jnp.concatenate([queue[1:], jnp.asarray(v)[None]]), waiting, now)
         return DelayedState(learner, waiting, state.round + 1, _with_bits(state.lost, choice))
 

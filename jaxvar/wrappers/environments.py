@@ -135,7 +135,7 @@ class Drifting(ChangesRewards):
 
     It takes any environment whose instance has a ``theta_star`` (and ``mean``, where it keeps the means of fixed
     arms), and whose means are ``<a, theta_star>``. Rewards that are probabilities cannot turn. With a ``schedule`` of
-    0 it is the environment itself.
+    0 it is the environment itself, to the bit.
     """
 
     schedule: AngleSchedule = part(
