@@ -21,6 +21,7 @@ NAMES = (
     "lower_bound",
     "switch",
     "published",
+    "protocols",
     "audit",
     "calibration",
 )

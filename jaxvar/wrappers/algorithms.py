@@ -80,8 +80,9 @@ class Delayed(LearnsLate):
     The environment draws the reward in its own round, as the game asks it to, so regret and records are those of the
     rounds played. The algorithm's ``update`` is held back: choice, arm, reward and noise variance wait in a queue of
     the state, ``delay`` rounds long, and the algorithm learns from the oldest. Its state does not change before the
-    first reward arrives, and the last ``delay`` rewards never do. Whatever counts rounds in its state counts the
-    rewards it has seen. A choice keeps the layer of its own round; widths and weights are those of the arrival.
+    first reward arrives, and the last ``delay`` rewards never arrive. Whatever counts rounds in its state counts the
+    rewards it has seen. A choice keeps the layer of its own round; widths and weights are those of the arrival, so that
+    weights of SAVE may be above 1, which its theorem excludes.
 
     With ``delay=0`` it is the algorithm itself, to the bit.
     """

@@ -1,0 +1,1 @@
+"""What late, batched and corrupted rewards cost."""
