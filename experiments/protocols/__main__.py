@@ -91,8 +91,8 @@ def play(options: Options) -> dict[str, Part]:
     budgets = jv.sweep(jv.corrupted(environment, 0.0), budget=list(BUDGETS))
     spoiled = {label: _final(learner, budgets, options) for label, learner in robust.items()}
     return {
-        "late": Part("Late rewards", "rounds", LATE, late),
-        "corrupted": Part("Corrupted rewards", "budget", BUDGETS, spoiled),
+        "late": Part("Late rewards", "rounds", "rounds of delay, or in a batch", LATE, late),
+        "corrupted": Part("Corrupted rewards", "budget", "budget of the adversary, C", BUDGETS, spoiled),
     }
 
 

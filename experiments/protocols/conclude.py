@@ -14,12 +14,15 @@ from jaxvar.figures import Drawing
 from jaxvar.figures.style import finish, looks, panels, style
 from jaxvar.tables import Column, Table
 
+PROBLEM = "d = 5, 20 arms fixed on the sphere, noise ±0.3, and all are told R = 0.3."
+
 
 class Part(NamedTuple):
     """One of the two questions, as it was played."""
 
     title: str
-    axis: str  # the name of what is changed
+    axis: str  # the name of what is changed, in a table
+    about: str  # the same below a figure
     values: tuple[float, ...]  # those that were played, in order
     regret: Mapping[str, np.ndarray]  # label -> [values, seeds], after the last round
 
@@ -46,18 +49,25 @@ def conclude(parts: Mapping[str, Part], weights: Sequence[Weights], num_rounds: 
 
 
 def _table(part: Part, num_rounds: int) -> Table:
-    """Show mean final regret by value, and how often that of the first value the last one is."""
+    """Show mean final regret by value, and how much more the last value costs than the first."""
     titles = [f"{part.axis} {value:,g}" for value in part.values]
     rows = []
     for label, regret in part.regret.items():
-        factor = float(regret[-1].mean() / regret[0].mean())
-        rows.append((label, *(mean_interval(one) for one in regret), factor))
+        first, last = regret[0].mean(), regret[-1].mean()
+        growth = float(last / first), float((last - first) / part.values[-1])
+        rows.append((label, *(mean_interval(one) for one in regret), *growth))
     seeds = len(next(iter(part.regret.values()))[0])
     caption = (
         f"{part.title}: regret after {num_rounds:,} rounds over {seeds:,} seeds, mean ± half width of the 95 % t "
-        "interval; and the last column over the first."
+        f"interval; the last of them over the first, and their difference by {part.axis} {part.values[-1]:,g}. "
+        f"{PROBLEM}"
     )
-    columns = (Column("algorithm"), *(Column(title, "half") for title in titles), Column("factor", "number"))
+    columns = (
+        Column("algorithm"),
+        *(Column(title, "half") for title in titles),
+        Column("factor", "number"),
+        Column("more per unit", "number"),
+    )
     return Table(caption, columns, tuple(rows))
 
 
@@ -75,12 +85,12 @@ def _figure(parts: Mapping[str, Part], num_rounds: int) -> Drawing:
                 handles[label] = axis.errorbar(
                     places, mean, half, color=colour, linestyle=dash, marker=marker, capsize=2
                 )
-            axis.set(yscale="log", xlabel=part.axis, xticks=places)
+            axis.set(yscale="log", xlabel=part.about, xticks=places)
             axis.set_xticklabels([f"{value:,g}" for value in part.values])
             grid.title(axis, part.title)
         seeds = len(next(iter(next(iter(parts.values())).regret.values()))[0])
         caption = (
-            f"Mean regret after {num_rounds:,} rounds over {seeds:,} seeds, with 95 % t intervals. d = 5, 20 arms "
-            "fixed on the sphere, noise ±0.3, and all are told R = 0.3. Values on the x axes are evenly spaced."
+            f"Mean regret after {num_rounds:,} rounds over {seeds:,} seeds, with 95 % t intervals. {PROBLEM} "
+            "Values on the x axes are evenly spaced."
         )
         return finish(grid.figure, list(handles.values()), list(handles), caption, ylabel="cumulative pseudo-regret")

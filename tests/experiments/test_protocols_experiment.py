@@ -12,15 +12,16 @@ def test_conclusions_are_those_of_the_numbers():
     """Means, factors and mean squared weights, computed by hand here."""
     rng = np.random.default_rng(0)
     regret = np.array([100.0, 250.0])[:, None] + rng.choice([-1.0, 1.0], size=(2, 40))
-    part = Part("Late rewards", "rounds", (0, 10), {"OFUL": regret})
-    found = conclude({"late": part, "other": part._replace(axis="budget")}, [Weights(10, 4, 6.0)], 500)
-    ((label, first, last, factor),) = found.tables["late"].rows
+    part = Part("Late rewards", "rounds", "rounds late", (0, 10), {"OFUL": regret})
+    found = conclude({"late": part, "other": part._replace(about="budget")}, [Weights(10, 4, 6.0)], 500)
+    ((label, first, last, factor, per_unit),) = found.tables["late"].rows
     assert label == "OFUL" and factor == regret[1].mean() / regret[0].mean()
+    assert per_unit == (regret[1].mean() - regret[0].mean()) / 10
     assert (first.estimate, last.estimate) == (regret[0].mean(), regret[1].mean())
     assert found.tables["weights"].rows == ((10, 4, 1.5),)
     assert "500 rounds over 40 seeds" in found.tables["other"].caption
     (figure,) = found.figures.values()
-    assert [axis.get_xlabel() for axis in figure.figure.axes] == ["rounds", "budget"]
+    assert [axis.get_xlabel() for axis in figure.figure.axes] == ["rounds late", "budget"]
 
 
 def test_every_protocol_is_played(monkeypatch):
