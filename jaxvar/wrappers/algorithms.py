@@ -7,6 +7,7 @@ and learning from the same state. An algorithm's theorem says nothing about lear
 
 from __future__ import annotations
 
+import functools
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -46,7 +47,12 @@ class LearnsLate(Wrapper):
         """Return a fact about the algorithm, or the method that makes a larger or faster one of the same kind."""
         if name == "grow" or (name == "with_fixed_arms" and not self.is_late):
             method = getattr(self.inner, name)
-            return lambda *args: parameters.replace(self, algorithm=as_pytree(method(*args)))
+
+            @functools.wraps(method)
+            def wrapped_again(*args: object, **kwargs: object) -> LearnsLate:
+                return parameters.replace(self, algorithm=as_pytree(method(*args, **kwargs)))
+
+            return wrapped_again
         return super().__getattr__(name)
 
 
