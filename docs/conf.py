@@ -34,6 +34,7 @@ napoleon_use_rtype = False
 nitpick_ignore_regex = [
     ("py:.*", r"(jax|jaxlib|numpy|np|collections|pathlib|typing|xarray|matplotlib)\..*"),  # no inventories are fetched
     ("py:class", r"jaxvar\.(algorithms|environments)\.\w+\.\w+"),  # what the makers return: users name the makers
+    ("py:class", r"jaxvar\.wrappers\.\w+\.\w+"),  # likewise
     ("py:class", r"jaxvar\.(simulate\.T|study\.cells\.Cell|study\.store\.Manifest|episodes\.Visit)"),
     ("py:class", r"ArrayTree|Path"),  # of chex and pathlib, by their short names
 ]

@@ -52,6 +52,8 @@ from jaxvar.study.result import CellResult, StudyResult, load
 from jaxvar.study.run import run_study
 from jaxvar.study.toml import read_study
 from jaxvar.theory import audit, calibration
+from jaxvar.wrappers.algorithms import batched, delayed
+from jaxvar.wrappers.environments import corrupted, drifting
 
 __all__ = [
     "CellResult",
@@ -75,13 +77,17 @@ __all__ = [
     "analysis",
     "audit",
     "ave_ucb",
+    "batched",
     "calibration",
     "compare",
     "confidence_ball",
     "constants",
+    "corrupted",
     "cw_oful",
     "data_bandit",
     "deep_tree",
+    "delayed",
+    "drifting",
     "explicit_mdp",
     "fgts_va",
     "figures",

@@ -21,6 +21,7 @@ LAYERS = (
     {"game"},
     {"episodes"},
     {"engine"},
+    {"wrappers"},
     {"simulate"},
     {"run"},
     {"study"},
