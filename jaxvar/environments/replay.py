@@ -113,8 +113,10 @@ class ReplayBandit:
     def observe(self, instance: ReplayInstance, round: jax.Array, key: jax.Array) -> Observation:
         """Return the round's entries."""
         arms = jnp.asarray(self.arms) if self.fixed_arms else _row(self.arms, round)
-        tables = (_row(table, round) for table in (self.means, self.noise_var, self.noise))
-        return Observation(arms, *tables, None if self.available is None else _row(self.available, round))
+        mean, noise_var, noise = (_row(table, round) for table in (self.means, self.noise_var, self.noise))
+        return Observation(
+            arms, mean, noise_var, noise, None if self.available is None else _row(self.available, round)
+        )
 
     def pull(
         self, instance: ReplayInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array
