@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
 from typing import TypeVar
@@ -20,11 +21,12 @@ from jaxvar.parameters import float_dtype
 Target = TypeVar("Target")
 State = TypeVar("State")
 Seen = TypeVar("Seen")
-_Round = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array | None]  # what an environment showed
+_Round = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array | None, jax.Array]  # what an environment showed
 
 _BATCH = 3  # seeds played together
 _ROUNDS = 12
 _EPISODES = 4
+_MASKED_ROUNDS = 24
 _VALUE_FUNCTIONS = 64  # for which the feature bound is tried
 
 
@@ -32,26 +34,35 @@ class ContractError(AssertionError):
     """A rule of the interface is broken."""
 
 
-def check_algorithm(algorithm: Algorithm, *, dim: int, num_arms: int, key: jax.Array | None = None) -> None:
+def check_algorithm(
+    algorithm: Algorithm, *, dim: int, num_arms: int, key: jax.Array | None = None, absent_arms: bool = True
+) -> None:
     """Hold a bandit algorithm to the contract of :mod:`jaxvar.algorithms.interface`.
 
     Checks that it is a pytree; that ``init`` works on abstract values; that ``update`` keeps the state's shapes and
     types; that actions are indices of arms; that nothing is NaN; that ``jit`` changes nothing; that a block of
-    different seeds equals a loop over them; and that new numbers in old shapes do not compile again.
+    different seeds equals a loop over them; that new numbers in old shapes do not compile again; and that no arm is
+    chosen that ``side.available`` says is absent.
 
     Args:
       algorithm: one seed's algorithm.
       dim: length of an arm it accepts.
       num_arms: size of a decision set it accepts.
       key: for the arms and rewards it is tried on.
+      absent_arms: whether also to play rounds in which arms are absent; False for an algorithm that is never to meet
+        such rounds.
     """
 
     def one_round(
-        algorithm: Algorithm, state: object, key: jax.Array, keeps: Callable[[object], None]
+        algorithm: Algorithm,
+        state: object,
+        key: jax.Array,
+        keeps: Callable[[object], None],
+        available: jax.Array | None = None,
     ) -> tuple[object, jax.Array]:
         arms_key, select_key, noise_key = (random.fold_in(key, j) for j in range(3))
         arms = draw_arms(random.key_words(arms_key), num_arms, dim, "sphere", float_dtype())
-        choice = algorithm.select(state, arms, select_key, Side(jnp.full(num_arms, 0.01, float_dtype())))
+        choice = algorithm.select(state, arms, select_key, Side(jnp.full(num_arms, 0.01, float_dtype()), available))
         _require(jnp.shape(choice.action) == (), "choice.action must be one number")
         _require(jnp.issubdtype(choice.action.dtype, jnp.integer), "choice.action must be an integer")
         x = arms[choice.action]
@@ -66,6 +77,22 @@ def check_algorithm(algorithm: Algorithm, *, dim: int, num_arms: int, key: jax.A
         inside = (np.asarray(actions) >= 0) & (np.asarray(actions) < num_arms)
         _require(np.all(inside), "actions must be arms' indices")
         _require_finite(state, "the state must stay finite")
+    if not absent_arms or num_arms == 1:
+        return
+
+    def masked_round(algorithm: Algorithm, state: object, key: jax.Array) -> tuple[object, jax.Array]:
+        word = random.bits(random.key_words(random.fold_in(key, 3)), (num_arms,))
+        available = (word >> np.uint32(31) == 0) | (word == jnp.max(word, axis=0))  # never none
+        state, action = one_round(algorithm, state, key, lambda state: None, available)
+        return state, jnp.where(available[action], 0, 1)
+
+    def masked_play(algorithm: Algorithm, key: jax.Array) -> jax.Array:
+        keys = jax.vmap(lambda i: random.fold_in(key, i))(jnp.arange(_MASKED_ROUNDS))
+        return jnp.sum(jax.lax.scan(lambda s, k: masked_round(algorithm, s, k), algorithm.init(), keys)[1])
+
+    broken = int(jax.jit(masked_play)(algorithm, jax.random.key(0) if key is None else key))
+    rule = "an absent arm was chosen in {} of {} rounds: select must choose where side.available is true"
+    _require(broken == 0, rule.format(broken, _MASKED_ROUNDS))
 
 
 def check_episodic_algorithm(algorithm: EpisodicAlgorithm, *, model: Model, key: jax.Array | None = None) -> None:
@@ -116,9 +143,9 @@ def check_environment(environment: Environment, *, key: jax.Array | None = None,
     """Hold a bandit environment to the contract of :mod:`jaxvar.environments.interface`.
 
     Checks that it is a pytree; shapes; that arms are those of the instance in every round where ``fixed_arms`` says
-    so; that nothing is NaN; that ``jit`` changes nothing and a block of seeds equals a loop; and that the noise of arm
-    0 in round 1 has mean zero and the variance that ``noise_var`` states (z-tests on ``num_draws`` draws; a right
-    environment fails with probability below 1e-6).
+    so; that at least one arm is available in each round; that nothing is NaN; that ``jit`` changes nothing and a block
+    of seeds equals a loop; and that the noise of arm 0 in round 1 has mean zero and the variance that ``noise_var``
+    states (z-tests on ``num_draws`` draws; a right environment fails with probability below 1e-6).
 
     Args:
       environment: one seed's environment.
@@ -136,16 +163,23 @@ def check_environment(environment: Environment, *, key: jax.Array | None = None,
         num = observation.arms.shape[0]
         for name in ("mean", "noise_var"):
             _require(jnp.shape(getattr(observation, name)) == (num,), f"observation.{name} must be [num_arms]")
+        available = getattr(observation, "available", None)
+        available = jnp.ones(num, bool) if available is None else available
+        is_mask = jnp.shape(available) == (num,) and available.dtype == bool
+        _require(is_mask, "observation.available must be [num_arms], True or False")
         reward_key = random.fold_in(random.fold_in(key, 2), round)
         reward = environment.pull(instance, observation, jnp.int32(num - 1), round, reward_key)
         _require(jnp.shape(reward) == (), "the reward must be one number")
-        return observation.arms, observation.mean, observation.noise_var, reward, getattr(instance, "arms", None)
+        fixed = getattr(instance, "arms", None)
+        return observation.arms, observation.mean, observation.noise_var, reward, fixed, available
 
     def play(environment: Environment, key: jax.Array) -> list[_Round]:
         return [one_round(environment, key, i) for i in (1, 2, 3)]
 
     seen = _check_transformations(one_round, play, environment, key)[0]
     _require_finite(seen, "arms, means, variances and rewards must be finite")
+    for shown in seen:
+        _require(jnp.any(shown[5]), "at least one arm must be available in every round")
     if getattr(environment, "fixed_arms", False):
         _require(np.array_equal(seen[0][0], seen[1][0]), "fixed_arms is true but the arms of two rounds differ")
         _require_close(seen[0][4], seen[0][0], "fixed_arms is true but instance.arms are other arms")
@@ -267,7 +301,7 @@ def _check_transformations(
     keys = jax.vmap(lambda i: random.fold_in(key, i))(jnp.arange(_BATCH))
     compiled(target, keys[0])
     before = num_traces
-    alone = [compiled(jax.tree.map(lambda x: x + 0, target), k) for k in keys]
+    alone = [compiled(jax.tree.map(copy.copy, target), k) for k in keys]
     _require(num_traces == before, "new numbers in old shapes must not compile again")
     together = jax.jit(jax.vmap(batch_last(play), in_axes=(None, 0)))(target, keys)
     for i in range(_BATCH):

@@ -202,7 +202,7 @@ def test_kept_statistics_of_fixed_arms(name: str) -> None:
 def test_what_absent_arms_are_does_not_matter(name: str) -> None:
     """Junk in their place changes no bit of any choice or state, however large; squares of these are infinite."""
     problem, rng = draw(0), np.random.default_rng(1)
-    junk = np.where(problem.available, 0.0, 1e200 * rng.normal(size=problem.means.shape))
+    junk = np.where(problem.available, 0.0, 1e307 * rng.normal(size=problem.means.shape))
     others = problem._replace(arms=problem.arms + junk[:, :, None], means=problem.means + junk)
     one, other = (play(CASES[name].make(), p) for p in (problem, others))
     assert one.status == 0

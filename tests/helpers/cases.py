@@ -87,11 +87,11 @@ def _linear(noise=None, **options):
     return jv.linear_bandit(DIM, NUM_ARMS, noise=noise or jv.noise.two_point(0.3), **options)
 
 
-def _replay(fixed):
+def _replay(fixed, **options):
     rng = np.random.default_rng(0)
     arms = FIXED_ARMS if fixed else rng.uniform(-0.5, 0.5, (NUM_ROUNDS, NUM_ARMS, DIM))
     noise = rng.choice([-0.1, 0.1], (NUM_ROUNDS, NUM_ARMS))
-    return jv.replay_bandit(arms, arms @ THETA, noise, noise_var=np.full(NUM_ROUNDS, 0.01), theta_star=THETA)
+    return jv.replay_bandit(arms, arms @ THETA, noise, noise_var=np.full(NUM_ROUNDS, 0.01), theta_star=THETA, **options)
 
 
 ENVIRONMENTS = [
@@ -106,6 +106,8 @@ ENVIRONMENTS = [
     ("linear-noiseless", lambda: jv.linear_bandit(DIM, NUM_ARMS)),
     ("linear-given-arms", lambda: _linear(arms=FIXED_ARMS)),
     ("linear-given-theta", lambda: _linear(theta_star=THETA, norm_bound=2.0, fresh=True)),
+    ("linear-some-arms", lambda: _linear(available=2)),
+    ("linear-chance-arms", lambda: _linear(available=0.4, fresh=True)),
     ("linear-bernoulli", lambda: _linear(jv.noise.bernoulli(), arms=FIXED_ARMS, theta_star=THETA)),
     *((f"linear-{name}", lambda make=make: _linear(make(0.3), fresh=True)) for name, make in FAMILIES.items()),
     *(
@@ -117,6 +119,7 @@ ENVIRONMENTS = [
     ("hypercube-blocks", lambda: jv.hypercube_blocks(2, NUM_ROUNDS, [0.2, 1.0], order=[0, 1, 1])),
     ("replay-fixed", lambda: _replay(True)),
     ("replay", lambda: _replay(False)),
+    ("replay-some-arms", lambda: _replay(True, available=[True, False, True])),
 ]
 
 
