@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar import constants
+from jaxvar import constants, parameters
 from jaxvar.algorithms import thompson
 from jaxvar.algorithms.catalogue import CLAIMS
 from tests.algorithms import test_twin_interface
@@ -65,10 +65,11 @@ def draw(seed: int, fixed: bool = False) -> Problem:
     return Problem(arms, means, noise, std**2, available)
 
 
-def play(algorithm: Any, problem: Problem) -> Any:
-    """The trace of an algorithm on the given arrays."""
+def play(algorithm: Any, problem: Problem, **unchecked: np.ndarray) -> Any:
+    """The trace of an algorithm on the given arrays, some of them replaced by what the factory would refuse."""
     *arrays, noise_var, available = problem
     environment = jv.replay_bandit(*arrays, noise_var=noise_var, available=available)
+    environment = parameters.replace(environment, **unchecked)
     return jax.tree.map(np.asarray, trace(algorithm, environment, KEY, num_rounds=NUM_ROUNDS))
 
 
@@ -200,15 +201,35 @@ def test_kept_statistics_of_fixed_arms(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_absent_arms_are_does_not_matter(name: str) -> None:
-    """Junk in their place changes no bit of any choice or state, however large; squares of these are infinite."""
+    """Junk in their place changes no bit of any choice or state: numbers with infinite squares, and NaN."""
     problem, rng = draw(0), np.random.default_rng(1)
-    junk = np.where(problem.available, 0.0, 1e307 * rng.normal(size=problem.means.shape))
-    others = problem._replace(arms=problem.arms + junk[:, :, None], means=problem.means + junk)
-    one, other = (play(CASES[name].make(), p) for p in (problem, others))
-    assert one.status == 0
-    for field in ("action", "layer", "weight", "reward", "regret", "status"):
-        np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
-    jax.tree.map(np.testing.assert_array_equal, one.state, other.state)
+    expected = play(CASES[name].make(), problem)
+    assert expected.status == 0
+    for junk in (1e307 * rng.normal(size=problem.means.shape), np.full(problem.means.shape, np.nan)):
+        arms = np.where(problem.available[:, :, None], problem.arms, junk[:, :, None])
+        found = play(CASES[name].make(), problem, arms=arms, means=np.where(problem.available, problem.means, junk))
+        for field in ("action", "layer", "weight", "reward", "regret", "status"):
+            np.testing.assert_array_equal(getattr(found, field), getattr(expected, field))
+        jax.tree.map(np.testing.assert_array_equal, found.state, expected.state)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_absent_arms_can_be_added(name: str) -> None:
+    """Two more arms that are never there, anywhere among the others, change nothing but the others' numbers."""
+    problem, rng, num = draw(0)._replace(available=None), np.random.default_rng(3), NUM_ARMS + 2
+    places = np.sort(np.argsort(rng.random((NUM_ROUNDS, num)), axis=1)[:, :NUM_ARMS], axis=1)
+
+    def added(values: np.ndarray, others: float) -> np.ndarray:
+        whole = np.full((NUM_ROUNDS, num, *values.shape[2:]), others, values.dtype)
+        whole[np.arange(NUM_ROUNDS)[:, None], places] = values
+        return whole
+
+    there = added(np.ones(problem.means.shape, bool), False)
+    more = Problem(*(added(values, 3.0) for values in problem[:4]), there)
+    one, other = play(CASES[name].make(), problem), play(CASES[name].make(), more)
+    np.testing.assert_array_equal(places[np.arange(NUM_ROUNDS), one.action], other.action)
+    for field in ("layer", "weight", "reward", "regret", "status"):
+        np.testing.assert_allclose(getattr(one, field), getattr(other, field), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if "-" not in n and n != "fgts_va"])
