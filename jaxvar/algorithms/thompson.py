@@ -290,6 +290,8 @@ def draw_feel_good(
     """
     regression, dtype = given.regression, arms.dtype
     num_arms, dim = arms.shape
+    if available is not None:
+        arms = jnp.where(available[:, None], arms, 0)
     shifted = combine(regression.sigma_inv[:, None], arms.T[:, :, None])  # V^-1 a, [N, d]
     width2 = jnp.maximum(jnp.sum(arms * shifted, axis=1), 0)
     log_mass = tilt * inner(arms, regression.theta_hat) + tilt**2 / 4 * width2

@@ -54,7 +54,7 @@ class ChanceArms:
         return u <= jnp.maximum(self.probability, jnp.min(u, axis=0))
 
 
-def _available(name: str, value: Any) -> SomeArms | ChanceArms | None:
+def _available(name: str, value: object) -> SomeArms | ChanceArms | None:
     """Check how many arms are there in a round: None for all of them."""
     if value is None:
         return None
