@@ -78,7 +78,12 @@ def begin(
 ) -> tuple[SeedConstants, Carry]:
     """Draw the seed's problem and set everything up for round 1; ``key_data [2]`` is that of the root key."""
     instance, streams = draw_instance(environment, key_data, seed)
-    algorithm = _with_fixed_arms(algorithm, environment, instance)
+
+    def first(streams: jax.Array) -> ArrayTree:
+        key = jax.random.wrap_key_data(streams[0], impl="threefry2x32")
+        return environment.observe(instance, jnp.int32(1), key)
+
+    algorithm = _with_fixed_arms(algorithm, environment, instance, jax.eval_shape(first, streams))
     memories = tuple(r.init(algorithm, instance) for r in recorders)
     return SeedConstants(instance, None, streams), start(algorithm.init(), streams, memories)
 
@@ -93,12 +98,16 @@ def step(
 ) -> tuple[Carry, tuple[records.Event, ArrayTree]]:
     """Play a round; returns what is carried on, and the event and the observation."""
     instance = fixed.instance
-    algorithm = _with_fixed_arms(algorithm, environment, instance)
     k_contexts, k_noise, k_algorithm = round_keys(carry)
     observation = environment.observe(instance, round, k_contexts)
+    available = getattr(observation, "available", None)
     wanted = {"arms": ("num_arms", "dim"), "mean": ("num_arms",), "noise_var": ("num_arms",)}
+    if available is not None:
+        wanted["available"] = ("num_arms",)
     check_returned(environment, "observe", observation, wanted)
-    choice = algorithm.select(carry.state, observation.arms, k_algorithm, Side(observation.noise_var))
+    side = Side(observation.noise_var, None if available is None else jnp.asarray(available, bool))
+    algorithm = _with_fixed_arms(algorithm, environment, instance, observation)
+    choice = algorithm.select(carry.state, observation.arms, k_algorithm, side)
     check_returned(algorithm, "select", choice, {"action": ()})
     action = jnp.asarray(choice.action).astype(jnp.int32)
     x, mean, noise_var = (take(v, action) for v in (observation.arms, observation.mean, observation.noise_var))
@@ -115,13 +124,17 @@ def step(
         weight=getattr(choice, "weight", jnp.zeros_like(reward)),
         reward=reward,
         mean=mean,
-        regret=jnp.max(observation.mean, axis=0) - mean,
+        regret=jnp.max(side.present(observation.mean), axis=0) - mean,
         noise_var=noise_var,
         state=state,
     )
     finite = jnp.isfinite(reward) & jnp.isfinite(event.regret)
     memories = tuple(r.update(m, event, algorithm, instance) for r, m in zip(recorders, carry.memories, strict=True))
-    return finish(carry, fixed, state, memories, finite, round), (event, observation)
+    bits: jax.Array | int = 0
+    if side.available is not None:
+        there = take(side.available.astype(jnp.int32), action) > 0
+        bits = jnp.where(there, 0, status.ABSENT).astype(jnp.int32)
+    return finish(carry, fixed, state, memories, finite, round, bits), (event, observation)
 
 
 def read(recorders: tuple[records.Recorder, ...], carry: Carry) -> dict[str, jax.Array]:
@@ -174,10 +187,16 @@ def _fold_round(streams: jax.Array, round: jax.Array) -> Keys:
     return Keys(*(random.threefry(streams[i, 0], streams[i, 1], zero, number) for i in range(len(Keys._fields))))
 
 
-def _with_fixed_arms(algorithm: Algorithm, environment: Environment, instance: ArrayTree) -> Algorithm:
-    if getattr(environment, "fixed_arms", False) and hasattr(algorithm, "with_fixed_arms"):
+def _with_fixed_arms(
+    algorithm: Algorithm, environment: Environment, instance: ArrayTree, observation: object
+) -> Algorithm:
+    """Return the algorithm's form for the arms of ``instance``, where they never change and it has one."""
+    if not getattr(environment, "fixed_arms", False) or not hasattr(algorithm, "with_fixed_arms"):
+        return algorithm
+    if getattr(observation, "available", None) is None:
         return algorithm.with_fixed_arms(instance.arms)
-    return algorithm
+    takes_mask = "masked" in inspect.signature(algorithm.with_fixed_arms).parameters
+    return algorithm.with_fixed_arms(instance.arms, masked=True) if takes_mask else algorithm
 
 
 def check_returned(target: object, method: str, value: object, wanted: Mapping[str, tuple[str | int, ...]]) -> None:

@@ -54,6 +54,7 @@ class Trace(NamedTuple):
     weight: jax.Array  # [K]
     reward: jax.Array  # [K]
     noise_var: jax.Array  # [K]   of the pulled arm
+    available: jax.Array | None  # [K, num_arms]   bool, which arms could be pulled; None where all could
     regret: jax.Array  # [K]   cumulative
     state: ArrayTree  # [K, ...]   the algorithm's, after each round
     instance: ArrayTree
@@ -178,6 +179,7 @@ def trace(
         weight=event.weight,
         reward=event.reward,
         noise_var=event.noise_var,
+        available=getattr(observation, "available", None),
         state=event.state,
         **ending,
     )

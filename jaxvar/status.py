@@ -7,6 +7,7 @@ NONFINITE = 2  # a reward, a mean or an estimate was NaN or infinite
 INDEFINITE = 4  # the inverse of a design matrix lost its positive definiteness
 MODEL = 8  # a Markov decision process is none: rows that are no distributions, or a path with too much reward
 EMPTY = 16  # no parameter of a net fits all observations
+ABSENT = 32  # an arm was chosen that was not available in the round
 
 _MEANING = {
     CAPACITY: "a layer deeper than the stored capacity was needed",
@@ -14,6 +15,7 @@ _MEANING = {
     INDEFINITE: "an inverse design matrix lost its positive definiteness",
     MODEL: "the model's transition rows or first states are not distributions, or a path collects more reward than 1",
     EMPTY: "no parameter of the net fits all observations: the confidence set became empty, and the last one was kept",
+    ABSENT: "an arm was chosen that was not available: let `select` choose where `side.available` is true",
 }
 
 

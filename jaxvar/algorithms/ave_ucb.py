@@ -55,7 +55,7 @@ class AveUcb(LayeredAlgorithm):
             scaled_widths.append(width)
             upper = pred + state.beta_hat[i] / np.sqrt(q[i]) * width
             index = jnp.minimum(index, jnp.where(i < num_layers, upper, jnp.inf))
-        action = self.best(index, random.key_words(key))
+        action = self.best(index, random.key_words(key), side.available)
 
         layer, weight = jnp.zeros_like(action), jnp.zeros((), self.dtype)
         for i in reversed(range(self.capacity)):  # the lowest layer comes last and wins
@@ -65,7 +65,7 @@ class AveUcb(LayeredAlgorithm):
             weight = jnp.where(wide, q[i] / scaled_width, weight)
         # An empty layer l has width 2^l |a|: some l <= L is wide enough exactly if |a| >= 4^-L.
         deeper = (layer == 0) & (num_layers > self.capacity) & (jnp.sqrt(take(norm2, action)) >= 4.0**-num_layers)
-        finite = jnp.isfinite(jnp.max(index, axis=0))
+        finite = jnp.isfinite(jnp.max(side.present(index), axis=0))
         lost = jnp.where(deeper, status.CAPACITY, 0) | jnp.where(finite, 0, status.NONFINITE)
         return Choice(action, layer, weight, lost.astype(jnp.int32))
 

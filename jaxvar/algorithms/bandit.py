@@ -132,8 +132,11 @@ class FixedArms(Bandit):
 
     fixed_arms: jax.Array | None = None  # [num_arms, dim] where the decision set never changes
 
-    def with_fixed_arms(self, arms: jax.Array) -> Self:
-        """Return the algorithm for arms ``[num_arms, dim]`` that never change: O(N d) a regression, same choices."""
+    def with_fixed_arms(self, arms: jax.Array, masked: bool = False) -> Self:
+        """Return the algorithm for arms ``[num_arms, dim]`` that never change: O(N d) a regression, same choices.
+
+        With ``masked`` arms may be absent in some rounds; their statistics are kept all the same.
+        """
         chex.assert_shape(arms, (None, self.dim))
         return parameters.replace(self, fixed_arms=arms)
 
@@ -176,7 +179,7 @@ class ToldVariance:
 
 
 def lost(values: jax.Array) -> jax.Array:
-    """Return the status bits of a choice among ``values [num_arms]``, int32 []."""
+    """Return the status bits of a choice among ``values [num_arms]``, ``-inf`` where an arm is absent, int32 []."""
     return jnp.where(jnp.isfinite(jnp.max(values, axis=0)), 0, status.NONFINITE).astype(jnp.int32)
 
 

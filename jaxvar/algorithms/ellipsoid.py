@@ -93,9 +93,9 @@ class Optimist(BoundedBandit, FixedArms):
         width2, pred = ridge.arm_stats(state.regression, arms) if state.stats is None else state.stats
         width = jnp.sqrt(width2)
         upper = pred + self.beta(state) * width
-        action = self.best(upper, random.key_words(key))
+        action = self.best(upper, random.key_words(key), side.available)
         weight = self.weight(take(width, action), take(side.noise_var, action))
-        return Choice(action, jnp.ones_like(action), weight, lost(upper))
+        return Choice(action, jnp.ones_like(action), weight, lost(side.present(upper)))
 
     def confidence(self, state: EllipsoidState) -> Confidence:
         """Return the one ellipsoid, as a layer."""

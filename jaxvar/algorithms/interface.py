@@ -7,9 +7,13 @@ A bandit algorithm is any object with three pure methods, for one seed::
     update(state, choice, x [dim], reward [], side) -> state
 
 ``choice`` needs an ``action``; ``layer`` and ``weight`` are recorded where it has them. ``state`` is any pytree of
-arrays of fixed shapes; where it has a ``status`` (int32, bits of :mod:`jaxvar.status`), the runner reports it.
-Optional methods: ``with_fixed_arms(arms)`` returns the algorithm to use when the decision set never changes,
-``grow()`` returns one with more capacity, to rerun with after ``status.CAPACITY``, and ``confidence(state)`` returns
+arrays of fixed shapes; where it has a ``status`` (int32, bits of :mod:`jaxvar.status`), the runner reports it. Where
+arms come and go, ``side.available`` says which are there; the choice of another one is reported as
+``status.ABSENT``.
+
+Optional methods: ``with_fixed_arms(arms)`` returns the algorithm to use when the decision set never changes; where
+the arms stay the same but come and go, it is called only if it takes ``masked``, with ``masked=True``. ``grow()``
+returns one with more capacity, to rerun with after ``status.CAPACITY``, and ``confidence(state)`` returns
 :class:`Confidence`. A ``num_rounds`` (``num_episodes``), ``noise_bound`` or ``norm_bound`` that the run or the
 environment exceeds is said in a warning, unless the algorithm names it in ``unused``.
 
@@ -30,6 +34,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
+import jax.numpy as jnp
 
 from jaxvar.parameters import Number, number, pytree, static
 
@@ -38,6 +43,15 @@ class Side(NamedTuple):
     """Information that the environment reveals beyond the reward."""
 
     noise_var: jax.Array  # the round's noise variance: [num_arms] in select; [], of the pulled arm, in update
+    available: jax.Array | None = None  # [num_arms]   bool, in select; None where all arms are available
+
+    def mask(self, num_arms: int) -> jax.Array:
+        """Return which of ``num_arms`` arms are available, bool [num_arms]."""
+        return jnp.ones(num_arms, bool) if self.available is None else self.available
+
+    def present(self, values: jax.Array) -> jax.Array:
+        """Return ``values [num_arms]`` with ``-inf`` in place of those of arms that are not available."""
+        return values if self.available is None else jnp.where(self.available, values, -jnp.inf)
 
 
 class Choice(NamedTuple):

@@ -47,7 +47,7 @@ class LinVdts(LayeredAlgorithm):
     def select(self, state: LayeredState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose an arm of ``arms [num_arms, dim]``."""
         chex.assert_shape(arms, (None, self.dim))
-        words, end = random.key_words(key), descend(self, state, arms)
+        words, end = random.key_words(key), descend(self, state, arms, side)
         scaled_inv = jnp.eye(self.dim, dtype=self.dtype)
         for i in range(self.capacity):
             scaled_inv = jnp.where(end.number == i + 1, state.layers.scaled_inv[i], scaled_inv)
@@ -58,7 +58,7 @@ class LinVdts(LayeredAlgorithm):
         allowed = end.active & (~learns | (end.width2 > end.scale))  # |a| > 2^-l in the norm of Sigma^-1
         action = self.best(sampled, words, allowed)
         weight = jnp.where(learns, jnp.sqrt(end.scale) / jnp.sqrt(take(end.width2, action)), 0)  # line 15
-        broken = jnp.where(jnp.isfinite(jnp.max(sampled, axis=0)), 0, status.INDEFINITE)
+        broken = jnp.where(jnp.isfinite(jnp.max(side.present(sampled), axis=0)), 0, status.INDEFINITE)
         return Choice(action, end.layer, weight, (end.lost | broken).astype(jnp.int32))
 
 

@@ -213,8 +213,8 @@ class Lofav(BoundedBandit, FixedArms):
                 one = ridge.arm_stats(at_layer(regressions, i), arms) if stats is None else at_layer(stats, i)
                 uppers.append(one.pred + radius[i] * jnp.sqrt(one.width2))
         index = jnp.min(jnp.stack(uppers), axis=0)
-        action = self.best(index, random.key_words(key))
-        return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(index))
+        action = self.best(index, random.key_words(key), side.available)
+        return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(side.present(index)))
 
     def update(self, state: LofavState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LofavState:
         """Learn in every layer."""

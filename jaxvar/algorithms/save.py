@@ -142,15 +142,20 @@ class Save(Eliminating, LayeredAlgorithm):
       Algorithm 1, its radius (label ``eq:def:beta``) and the theorem after it (``thm:regret1``).
     """
 
-    def with_fixed_arms(self, arms: jax.Array) -> Any:
-        """Return the same algorithm for arms ``[num_arms, dim]`` that never change: one layer at a time."""
+    def with_fixed_arms(self, arms: jax.Array, masked: bool = False) -> Any:
+        """Return the same algorithm for arms ``[num_arms, dim]`` that never change: one layer at a time.
+
+        With ``masked`` arms may be absent in some rounds. A round may then end in any layer, so all are kept.
+        """
         chex.assert_shape(arms, (None, self.dim))
+        if masked:
+            return super().with_fixed_arms(arms, masked)
         return FixedSave(save=self, arms=arms)
 
     def select(self, state: LayeredState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose an arm of ``arms [num_arms, dim]`` (lines 5-16)."""
         chex.assert_shape(arms, (None, self.dim))
-        return self.decide(descend(self, state, arms), random.key_words(key))
+        return self.decide(descend(self, state, arms, side), random.key_words(key))
 
     def decide(self, end: End, words: jax.Array) -> Choice:
         """Choose among the active arms of the layer where the round ends (lines 8 and 14-15)."""
@@ -166,12 +171,12 @@ class Save(Eliminating, LayeredAlgorithm):
 save = factory(Save)
 
 
-def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array) -> End:
+def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array, side: Side) -> End:
     """Go down the layers, dropping arms, to the one where the round ends (lines 5-13)."""
     q = ridge.scales(self.capacity, self.dtype)
     num_arms, beta_hat = arms.shape[0], state.beta_hat
 
-    active, stopped = jnp.ones(num_arms, bool), jnp.zeros((), bool)
+    active, stopped = side.mask(num_arms), jnp.zeros((), bool)
     # The layer in which the round ends, as seen from outside the loop.
     number = layer = jnp.int32(0)
     scale, beta = jnp.ones((), self.dtype), jnp.zeros((), self.dtype)
@@ -179,7 +184,7 @@ def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array) -> End
     for i, (scaled_width2, _, estimate) in enumerate(self.stats(state, arms)):
         largest = jnp.max(jnp.where(active, scaled_width2, 0), axis=0)
         if i == 0:
-            finite = jnp.isfinite(largest)  # every arm is active here
+            finite = jnp.isfinite(largest)  # every available arm is active here
         certain = largest <= q[i] * self.alpha**2  # line 7: every active width is at most alpha
         explores = ~certain & (largest > q[i] ** 2)  # line 13: some active width is above 2^-l
 
@@ -257,6 +262,11 @@ class FixedSave:
 
     def select(self, state: FixedSaveState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose in the current layer (lines 7-8 and 13-15); ``arms`` are those the algorithm was made for."""
+        if side.available is not None:
+            raise ValueError(
+                "side.available must be None where SAVE was made for a decision set that never changes; "
+                "build it by with_fixed_arms(arms, masked=True)"
+            )
         q = self._scale(state.number)
         largest = jnp.max(jnp.where(state.active, state.stats.width2, 0), axis=0)
         certain = largest <= q * self.save.alpha**2  # line 7

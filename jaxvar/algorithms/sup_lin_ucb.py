@@ -52,9 +52,9 @@ class SupLinUcb(BoundedBandit, Eliminating):
       level s + 1;
     - else pull an arm with :math:`w_a > 2^{-s}`; level s alone learns from it.
 
-    Here :math:`\alpha = R\sqrt{2\log(2TN/\delta)}` for N arms. The paper has rewards in [0, 1], noise in an interval of
-    length 1: its :math:`\sqrt{\tfrac12\log(2TN/\delta)}` is R = 1/2. The noise variance is not used. The
-    confidence bounds are per arm, not ellipsoids, so there is no ``confidence``.
+    Here :math:`\alpha = R\sqrt{2\log(2TN/\delta)}` for the N arms of the round. The paper has rewards in [0, 1],
+    noise in an interval of length 1: its :math:`\sqrt{\tfrac12\log(2TN/\delta)}` is R = 1/2. The noise variance is not
+    used. The confidence bounds are per arm, not ellipsoids, so there is no ``confidence``.
 
     References:
       Chu, Li, Reyzin, Schapire (2011), Contextual bandits with linear payoff functions, Algorithms 2 and 3.
@@ -94,7 +94,7 @@ class SupLinUcb(BoundedBandit, Eliminating):
         levels, stats = jax.tree.map(repeat, (one, stats))
         return SupLinUcbState(levels, jnp.int32(0), jnp.int32(0), stats)
 
-    def half_width(self, num_arms: int) -> jax.Array:
+    def half_width(self, num_arms: Number) -> jax.Array:
         """Return ``c R sqrt(2 log(2 T N / delta)) + B``, by which the norm of an arm is multiplied, []."""
         stochastic = self.noise_bound * jnp.sqrt(2 * jnp.log(2 * num_arms * self.num_rounds / self.delta))
         return self.beta_scale * stochastic + self.theta_bound
@@ -102,8 +102,9 @@ class SupLinUcb(BoundedBandit, Eliminating):
     def select(self, state: SupLinUcbState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose an arm of ``arms [num_arms, dim]``."""
         chex.assert_shape(arms, (None, self.dim))
-        factor, certainty = self.half_width(arms.shape[0]), self.num_rounds**-0.5
-        active, stopped = jnp.ones(arms.shape[0], bool), jnp.zeros((), bool)
+        num: Number = arms.shape[0] if side.available is None else jnp.sum(side.available.astype(self.dtype), axis=0)
+        factor, certainty = self.half_width(num), self.num_rounds**-0.5
+        active, stopped = side.mask(arms.shape[0]), jnp.zeros((), bool)
         # The level in which the round ends, as seen from outside the loop.
         layer, scale = jnp.int32(0), jnp.ones((), self.dtype)
         width = pred = jnp.zeros(arms.shape[0], self.dtype)
@@ -115,7 +116,7 @@ class SupLinUcb(BoundedBandit, Eliminating):
             half = factor * jnp.sqrt(width2)
             largest = jnp.max(jnp.where(active, half, 0), axis=0)
             if i == 0:
-                finite = jnp.isfinite(largest)  # every arm is active here
+                finite = jnp.isfinite(largest)  # every available arm is active here
             certain = largest <= certainty
             explores = ~certain & (largest > 2.0 ** -(i + 1))
 

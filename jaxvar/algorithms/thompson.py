@@ -82,9 +82,9 @@ class Sampler(BoundedBandit):
         chex.assert_shape(arms, (None, self.dim))
         words = random.key_words(key)
         sampled = inner(arms, draw(state.posterior, self.spread(state), words))
-        action = self.best(sampled, words)
+        action = self.best(sampled, words, side.available)
         weight = self.weight(state, take(arms, action), take(side.noise_var, action))
-        return Choice(action, jnp.ones_like(action), weight, lost(sampled))
+        return Choice(action, jnp.ones_like(action), weight, lost(side.present(sampled)))
 
     def update(self, state: SamplerState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> SamplerState:
         """Learn by one step of regression, with the weight that follows from what ``side`` tells after the pull."""
@@ -252,15 +252,15 @@ class FgtsVa(ToldVariance):
         chex.assert_shape(side.noise_var, (arms.shape[0],))
         told = side.noise_var if self.variance_bound is None else jnp.zeros_like(side.noise_var) + self.variance_bound
         bar2 = jnp.maximum(self.variance_scale * told, 1 / self.num_rounds)  # sigma_bar^2 of each arm
-        largest = jnp.max(bar2, axis=0)
+        largest = jnp.max(side.present(bar2), axis=0)
         tilt = self.feel_good * jnp.sqrt(state.variance_sum + largest) / largest
         words, num = random.key_words(key), self.num_proposals or _PROPOSALS_PER_ARM * arms.shape[0]
-        theta, refused = draw_feel_good(state.posterior, tilt, arms, words, num)
+        theta, refused = draw_feel_good(state.posterior, tilt, arms, words, num, side.available)
         sampled = inner(arms, theta)
-        best = bandit.best(sampled, jnp.ones(sampled.shape, bool), self.tie_tolerance, self.lam**-0.5)
+        best = bandit.best(sampled, side.mask(arms.shape[0]), self.tie_tolerance, self.lam**-0.5)
         action = bandit.pick(best, words, self.ties)
         weight = 1 / jnp.sqrt(take(bar2, action))
-        return FgtsChoice(action, jnp.ones_like(action), weight, lost(sampled), refused)
+        return FgtsChoice(action, jnp.ones_like(action), weight, lost(side.present(sampled)), refused)
 
     def update(self, state: FgtsState, choice: FgtsChoice, x: jax.Array, reward: jax.Array, side: Side) -> FgtsState:
         """Learn by one step of the regression with the weight of the choice."""
@@ -279,18 +279,24 @@ fgts_va = factory(FgtsVa)
 
 
 def draw_feel_good(
-    given: Posterior, tilt: jax.Array, arms: jax.Array, words: jax.Array, num: int
+    given: Posterior, tilt: jax.Array, arms: jax.Array, words: jax.Array, num: int, available: jax.Array | None = None
 ) -> tuple[jax.Array, jax.Array]:
     """Sample from the density of :func:`fgts_va` with ``lambda_k = tilt []``, by at most ``num`` proposals.
+
+    Where a mask ``available [N]`` is given, absent arms have no mass, and are not among those compared.
 
     Returns:
       theta ``[d]``, and whether every proposal was refused, bool ``[]``.
     """
     regression, dtype = given.regression, arms.dtype
     num_arms, dim = arms.shape
+    if available is not None:
+        arms = jnp.where(available[:, None], arms, 0)
     shifted = combine(regression.sigma_inv[:, None], arms.T[:, :, None])  # V^-1 a, [N, d]
     width2 = jnp.maximum(jnp.sum(arms * shifted, axis=1), 0)
     log_mass = tilt * inner(arms, regression.theta_hat) + tilt**2 / 4 * width2
+    if available is not None:
+        log_mass = jnp.where(available, log_mass, -jnp.inf)
     mass = jnp.exp(log_mass - jnp.max(log_mass, axis=0))
     edges = jnp.cumsum(mass, axis=0) / jnp.sum(mass, axis=0)
 
@@ -305,6 +311,8 @@ def draw_feel_good(
     theta = regression.theta_hat[None] + half * tilt * centre + jnp.sqrt(half) * root
 
     values = combine(arms.T[:, None], theta.T[:, :, None])  # [num, N]
+    if available is not None:
+        values = jnp.where(available[None], values, -jnp.inf)
     excess = values - jnp.max(values, axis=1)[:, None]
     chance = 1 / jnp.sum(jnp.exp(tilt * excess), axis=1)
     ratio = random.uniform(random.bits(words, (num,), stream=ACCEPTED), dtype) / chance

@@ -30,7 +30,7 @@ class UniformPlay:
 
     def select(self, state: tuple[()], arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose any of ``arms [num_arms, dim]``."""
-        action = pick(jnp.ones(arms.shape[0], bool), random.key_words(key), "random")
+        action = pick(side.mask(arms.shape[0]), random.key_words(key), "random")
         zero = jnp.zeros_like(action)
         return Choice(action, zero, zero.astype(arms.dtype), zero)
 

@@ -189,8 +189,8 @@ class Voful(Netted, BoundedBandit):
         """Choose the arm of ``arms [num_arms, dim]`` with the largest mean that a parameter left gives to any arm."""
         chex.assert_shape(arms, (None, self.dim))
         upper = nets.support(arms, state.net, self.cells)
-        action = self.best(upper, random.key_words(key))
-        return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper))
+        action = self.best(upper, random.key_words(key), side.available)
+        return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(side.present(upper)))
 
     def update(self, state: VofulState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> VofulState:
         """Add to the sums; in every ``every``-th round drop the cells that no longer pass."""

@@ -6,10 +6,11 @@ A bandit environment is any object with three pure methods, for one seed and one
     observe(instance, round, key) -> observation            the decision set of the round
     pull(instance, observation, action, round, key) -> reward
 
-``observation`` needs ``arms [num_arms, dim]``, ``mean [num_arms]`` and ``noise_var [num_arms]``. The keys of
-different rounds, and of ``observe`` and ``pull``, are independent, and the same for every algorithm. Optional
-attributes: ``fixed_arms`` (true if the arms never change: ``instance.arms`` are then handed to the algorithm once)
-and ``max_rounds``.
+``observation`` needs ``arms [num_arms, dim]``, ``mean [num_arms]`` and ``noise_var [num_arms]``. Where arms come and
+go, it also has ``available [num_arms]`` (bool, at least one true): algorithms choose among these arms, and the best of
+them defines the regret. The keys of different rounds, and of ``observe`` and ``pull``, are independent, and the same
+for every algorithm. Optional attributes: ``fixed_arms`` (true if the arms never change, whichever are available:
+``instance.arms`` are then handed to the algorithm once) and ``max_rounds``.
 
 An episodic environment is a Markov decision process given by its tables: an object with a ``horizon`` (the number of
 steps of an episode, static) and one pure method, ``init(key) -> instance``, drawn once per seed. ``instance`` needs
@@ -37,6 +38,7 @@ class Observation(NamedTuple):
     mean: jax.Array  # [num_arms]   <a, theta*>
     noise_var: jax.Array  # [num_arms]   the exact conditional variance of the reward
     noise_std: jax.Array  # [num_arms]   the noise family's parameter
+    available: jax.Array | None = None  # [num_arms]   bool, which arms can be pulled; None where all can
 
 
 class MdpInstance(NamedTuple):

@@ -14,7 +14,7 @@ from jaxvar import parameters, random
 from jaxvar.environments import noise as noises
 from jaxvar.environments.interface import Drawn, Observation, array_of
 from jaxvar.lowering import computed_once, inner, take
-from jaxvar.parameters import Number, count, factory, flag, number, part, pytree
+from jaxvar.parameters import Number, count, factory, flag, number, part, pytree, static
 
 ARMS = ("sphere", "uniform", "hypercube")
 
@@ -25,6 +25,47 @@ class LinearInstance(NamedTuple):
     theta_star: jax.Array  # [dim]
     arms: jax.Array | None  # [num_arms, dim] where they are fixed
     mean: jax.Array | None  # [num_arms] where the arms are fixed
+
+
+@pytree
+class SomeArms:
+    """A number of arms that are there in each round, drawn uniformly at random without replacement."""
+
+    num: int = static()
+
+    def draw(self, word: jax.Array) -> jax.Array:
+        """Return which arms are there, bool [N], from a word for each arm."""
+        num_arms = word.shape[0]
+        low = np.uint32((1 << (num_arms - 1).bit_length()) - 1)
+        order = (word & ~low) | np.arange(num_arms, dtype=np.uint32)  # no two are equal
+        rank = jnp.sum((order[None] < order[:, None]).astype(jnp.int32), axis=1, dtype=jnp.int32)
+        return rank < self.num
+
+
+@pytree
+class ChanceArms:
+    """Arms that are there independently with a probability; where none is, one drawn uniformly at random."""
+
+    probability: Number = number(above=0, below=1, doc="of each arm.")
+
+    def draw(self, word: jax.Array) -> jax.Array:
+        """Return which arms are there, bool [N], from a word for each arm."""
+        u = random.uniform(word, jnp.result_type(self.probability))
+        return u <= jnp.maximum(self.probability, jnp.min(u, axis=0))
+
+
+def _available(name: str, value: object) -> SomeArms | ChanceArms | None:
+    """Check how many arms are there in a round: None for all of them."""
+    if value is None:
+        return None
+    try:
+        if isinstance(value, int | np.integer):
+            return SomeArms(num=parameters.check_count(name, value))
+        declared = parameters.parameters(ChanceArms)["probability"]
+        return ChanceArms(probability=declared.check(name, value))
+    except ValueError:
+        allowed = "a number of arms (an integer of at least 1) or a probability in (0, 1)"
+        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
 
 
 def _noise(name: str, value: Any) -> Any:
@@ -61,6 +102,12 @@ class LinearBandit:
     norm_bound: Number = number(
         above=0, squared=True, default=1.0, doc="A: no given arm may be longer, and drawn arms are scaled by it."
     )
+    available: Any = part(
+        _available,
+        default=None,
+        doc="which arms can be pulled, drawn anew in each round: an integer for that many of them, a probability in "
+        "(0, 1) for each arm by itself (at least one is always there); all of them if not given.",
+    )
 
     @property
     def kind(self) -> str:
@@ -92,6 +139,8 @@ class LinearBandit:
             raise ValueError(
                 "fresh must be False where arms is an array; jaxvar.replay_bandit plays arrays over rounds"
             )
+        if isinstance(self.available, SomeArms) and self.available.num > self.num_arms:
+            raise ValueError(f"available must be at most the number of arms, {self.num_arms}, got {self.available.num}")
         if self.theta_star is not None:
             parameters.check_array("theta_star", self.theta_star, (self.dim,), max_norm=1.0)
         if hasattr(self.noise.schedule, "check_arms"):
@@ -119,7 +168,7 @@ class LinearBandit:
         return LinearInstance(theta, arms, inner(arms, theta))
 
     def observe(self, instance: LinearInstance, round: jax.Array, key: jax.Array) -> Observation:
-        """Return the round's arms, means and noise levels."""
+        """Return the round's arms, means and noise levels, and which arms are there."""
         words = random.key_words(key)
         if instance.arms is None or instance.mean is None:
             arms = self._arms(words)
@@ -129,7 +178,8 @@ class LinearBandit:
         schedule = self.noise.schedule
         std = schedule.levels(schedule.at(round), arms, random.bits(words, (), stream=1))
         std = jnp.broadcast_to(std, mean.shape)
-        return Observation(arms, mean, self.noise.variance(std, mean), std)
+        there = None if self.available is None else self.available.draw(random.bits(words, mean.shape, stream=2))
+        return Observation(arms, mean, self.noise.variance(std, mean), std, there)
 
     def pull(
         self, instance: LinearInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array

@@ -21,6 +21,19 @@ class ReplayInstance(NamedTuple):
     arms: jax.Array | None  # [num_arms, dim] where they are fixed
 
 
+def _mask(name: str, value: Any) -> Any:
+    """Check which arms can be pulled: None for all of them."""
+    if value is None or parameters.is_traced(value):
+        return value
+    rank, found = parameters.rank(name, value), np.asarray(value)
+    if found.dtype != bool or rank not in (1, 2):
+        raise ValueError(
+            f"{name} must be an array of True and False of shape [num_arms] or [rounds, num_arms], "
+            f"got {found.dtype} of shape {list(found.shape)}"
+        )
+    return found
+
+
 @pytree
 class ReplayBandit:
     """Given arms, means and noise, played back round by round."""
@@ -37,6 +50,12 @@ class ReplayBandit:
         doc="``[dim]``, where means are ``<a, theta_star>``; needed to record the confidence event.",
     )
     norm_bound: Number | None = number(above=0, squared=True, default=None, doc="A, if given: no arm may be longer.")
+    available: Any = part(
+        _mask,
+        default=None,
+        doc="which arms can be pulled, True or False: ``[rounds, num_arms]``, or ``[num_arms]`` for all rounds; at "
+        "least one in each round, and all of them if not given.",
+    )
 
     @property
     def fixed_arms(self) -> bool:
@@ -76,6 +95,14 @@ class ReplayBandit:
         for name, table in (("noise", self.noise), ("noise_var", noise_var)):
             parameters.check_array(name, table, (rounds,) if table.ndim == 1 else (rounds, num_arms))
             tables[name] = table[:, None] if table.ndim == 1 else table
+        if self.available is not None:
+            wanted = (num_arms,) if self.available.ndim == 1 else (rounds, num_arms)
+            if self.available.shape != wanted:
+                raise ValueError(f"available must have shape {list(wanted)}, got {list(self.available.shape)}")
+            if not parameters.is_traced(self.available) and not np.all(np.any(self.available, axis=-1)):
+                first = int(np.argmin(np.any(self.available, axis=-1))) + 1
+                raise ValueError(f"available must leave at least one arm in every round, got none in round {first}")
+            tables["available"] = self.available
         self.__dict__.update({name: np.broadcast_to(table, (rounds, num_arms)) for name, table in tables.items()})
 
     def init(self, key: jax.Array) -> ReplayInstance:
@@ -86,7 +113,10 @@ class ReplayBandit:
     def observe(self, instance: ReplayInstance, round: jax.Array, key: jax.Array) -> Observation:
         """Return the round's entries."""
         arms = jnp.asarray(self.arms) if self.fixed_arms else _row(self.arms, round)
-        return Observation(arms, _row(self.means, round), _row(self.noise_var, round), _row(self.noise, round))
+        mean, noise_var, noise = (_row(table, round) for table in (self.means, self.noise_var, self.noise))
+        return Observation(
+            arms, mean, noise_var, noise, None if self.available is None else _row(self.available, round)
+        )
 
     def pull(
         self, instance: ReplayInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,11 +21,13 @@ from jaxvar.parameters import float_dtype
 Target = TypeVar("Target")
 State = TypeVar("State")
 Seen = TypeVar("Seen")
-_Round = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array | None]  # what an environment showed
+T = TypeVar("T")
+_Round = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array | None, jax.Array]  # what an environment showed
 
 _BATCH = 3  # seeds played together
 _ROUNDS = 12
 _EPISODES = 4
+_MASKED_ROUNDS = 24
 _VALUE_FUNCTIONS = 64  # for which the feature bound is tried
 
 
@@ -32,26 +35,34 @@ class ContractError(AssertionError):
     """A rule of the interface is broken."""
 
 
-def check_algorithm(algorithm: Algorithm, *, dim: int, num_arms: int, key: jax.Array | None = None) -> None:
+def check_algorithm(
+    algorithm: Algorithm, *, dim: int, num_arms: int, key: jax.Array | None = None, absent_arms: bool = False
+) -> None:
     """Hold a bandit algorithm to the contract of :mod:`jaxvar.algorithms.interface`.
 
     Checks that it is a pytree; that ``init`` works on abstract values; that ``update`` keeps the state's shapes and
-    types; that actions are indices of arms; that nothing is NaN; that ``jit`` changes nothing; that a block of
-    different seeds equals a loop over them; and that new numbers in old shapes do not compile again.
+    types; that actions are indices of arms; that nothing is NaN; that methods are pure; that a block of
+    different seeds equals a loop over them; that new numbers in old shapes do not compile again; and, if asked, that no
+    arm is chosen that ``side.available`` says is absent.
 
     Args:
       algorithm: one seed's algorithm.
       dim: length of an arm it accepts.
       num_arms: size of a decision set it accepts.
       key: for the arms and rewards it is tried on.
+      absent_arms: whether also to play rounds in which arms are absent, for an algorithm that is to meet such rounds.
     """
 
     def one_round(
-        algorithm: Algorithm, state: object, key: jax.Array, keeps: Callable[[object], None]
+        algorithm: Algorithm,
+        state: object,
+        key: jax.Array,
+        keeps: Callable[[object], None],
+        available: jax.Array | None = None,
     ) -> tuple[object, jax.Array]:
         arms_key, select_key, noise_key = (random.fold_in(key, j) for j in range(3))
         arms = draw_arms(random.key_words(arms_key), num_arms, dim, "sphere", float_dtype())
-        choice = algorithm.select(state, arms, select_key, Side(jnp.full(num_arms, 0.01, float_dtype())))
+        choice = algorithm.select(state, arms, select_key, Side(jnp.full(num_arms, 0.01, float_dtype()), available))
         _require(jnp.shape(choice.action) == (), "choice.action must be one number")
         _require(jnp.issubdtype(choice.action.dtype, jnp.integer), "choice.action must be an integer")
         x = arms[choice.action]
@@ -66,6 +77,22 @@ def check_algorithm(algorithm: Algorithm, *, dim: int, num_arms: int, key: jax.A
         inside = (np.asarray(actions) >= 0) & (np.asarray(actions) < num_arms)
         _require(np.all(inside), "actions must be arms' indices")
         _require_finite(state, "the state must stay finite")
+    if not absent_arms or num_arms == 1:
+        return
+
+    def masked_round(algorithm: Algorithm, state: object, key: jax.Array) -> tuple[object, jax.Array]:
+        word = random.bits(random.key_words(random.fold_in(key, 3)), (num_arms,))
+        available = (word >> np.uint32(31) == 0) | (word == jnp.max(word, axis=0))  # never none
+        state, action = one_round(algorithm, state, key, lambda state: None, available)
+        return state, jnp.where(available[action], 0, 1)
+
+    def masked_play(algorithm: Algorithm, key: jax.Array) -> jax.Array:
+        keys = jax.vmap(lambda i: random.fold_in(key, i))(jnp.arange(_MASKED_ROUNDS))
+        return jnp.sum(jax.lax.scan(lambda s, k: masked_round(algorithm, s, k), algorithm.init(), keys)[1])
+
+    broken = int(jax.jit(masked_play)(algorithm, jax.random.key(0) if key is None else key))
+    rule = "an absent arm was chosen in {} of {} rounds: select must choose where side.available is true"
+    _require(broken == 0, rule.format(broken, _MASKED_ROUNDS))
 
 
 def check_episodic_algorithm(algorithm: EpisodicAlgorithm, *, model: Model, key: jax.Array | None = None) -> None:
@@ -73,8 +100,8 @@ def check_episodic_algorithm(algorithm: EpisodicAlgorithm, *, model: Model, key:
 
     Checks that it is a pytree; that ``init`` works on abstract values; that ``plan`` gives an action for each stage and
     state, and values of the right shape where it gives values; that ``update`` keeps the state's shapes and types; that
-    nothing is NaN; that ``jit`` changes nothing; that a block of different seeds equals a loop over them; and that
-    new numbers in old shapes do not compile again.
+    nothing is NaN; that methods are pure; that a block of different seeds equals a loop over them; and that new
+    numbers in old shapes do not compile again.
 
     Args:
       algorithm: one seed's algorithm.
@@ -116,9 +143,9 @@ def check_environment(environment: Environment, *, key: jax.Array | None = None,
     """Hold a bandit environment to the contract of :mod:`jaxvar.environments.interface`.
 
     Checks that it is a pytree; shapes; that arms are those of the instance in every round where ``fixed_arms`` says
-    so; that nothing is NaN; that ``jit`` changes nothing and a block of seeds equals a loop; and that the noise of arm
-    0 in round 1 has mean zero and the variance that ``noise_var`` states (z-tests on ``num_draws`` draws; a right
-    environment fails with probability below 1e-6).
+    so; that at least one arm is available in each round; that nothing is NaN; that methods are pure and a block
+    of seeds equals a loop; and that the noise of arm 0 in round 1 has mean zero and the variance that ``noise_var``
+    states (z-tests on ``num_draws`` draws; a right environment fails with probability below 1e-6).
 
     Args:
       environment: one seed's environment.
@@ -136,26 +163,37 @@ def check_environment(environment: Environment, *, key: jax.Array | None = None,
         num = observation.arms.shape[0]
         for name in ("mean", "noise_var"):
             _require(jnp.shape(getattr(observation, name)) == (num,), f"observation.{name} must be [num_arms]")
+        available = getattr(observation, "available", None)
+        available = jnp.ones(num, bool) if available is None else available
+        is_mask = jnp.shape(available) == (num,) and available.dtype == bool
+        _require(is_mask, "observation.available must be [num_arms], True or False")
         reward_key = random.fold_in(random.fold_in(key, 2), round)
         reward = environment.pull(instance, observation, jnp.int32(num - 1), round, reward_key)
         _require(jnp.shape(reward) == (), "the reward must be one number")
-        return observation.arms, observation.mean, observation.noise_var, reward, getattr(instance, "arms", None)
+        fixed = getattr(instance, "arms", None)
+        return observation.arms, observation.mean, observation.noise_var, reward, fixed, available
 
     def play(environment: Environment, key: jax.Array) -> list[_Round]:
         return [one_round(environment, key, i) for i in (1, 2, 3)]
 
-    seen = _check_transformations(one_round, play, environment, key)[0]
+    seen = _check_transformations(play, environment, key)[0]
     _require_finite(seen, "arms, means, variances and rewards must be finite")
+    for shown in seen:
+        _require(np.any(shown[5]), "at least one arm must be available in every round")
     if getattr(environment, "fixed_arms", False):
         _require(np.array_equal(seen[0][0], seen[1][0]), "fixed_arms is true but the arms of two rounds differ")
         _require_close(seen[0][4], seen[0][0], "fixed_arms is true but instance.arms are other arms")
 
-    instance = environment.init(random.fold_in(key, 0))
-    observation = environment.observe(instance, jnp.int32(1), random.fold_in(key, 1))
-    keys = jax.vmap(lambda i: random.fold_in(random.fold_in(key, 2), i))(jnp.arange(num_draws))
-    pull = jax.jit(jax.vmap(lambda k: environment.pull(instance, observation, jnp.int32(0), jnp.int32(1), k)))
-    noise = np.asarray(pull(keys), np.float64) - float(observation.mean[0])
-    variance = float(observation.noise_var[0])
+    @jax.jit
+    def first_arm(environment: Environment, key: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        instance = environment.init(random.fold_in(key, 0))
+        observation = environment.observe(instance, jnp.int32(1), random.fold_in(key, 1))
+        keys = jax.vmap(lambda i: random.fold_in(random.fold_in(key, 2), i))(jnp.arange(num_draws))
+        rewards = jax.vmap(lambda k: environment.pull(instance, observation, jnp.int32(0), jnp.int32(1), k))(keys)
+        return rewards, observation.mean[0], observation.noise_var[0]
+
+    rewards, mean, stated = first_arm(environment, key)
+    noise, variance = np.asarray(rewards, np.float64) - float(mean), float(stated)
     if np.ptp(noise) < 1e-6:  # a replayed or noiseless reward: nothing to test
         return
     # Each statistic is compared with 5.2 of its own standard errors: 2e-7 two-sided, 4e-7 for both tests together.
@@ -173,8 +211,8 @@ def check_episodic_environment(environment: EpisodicEnvironment, *, key: jax.Arr
 
     Checks that it is a pytree with a ``horizon``; shapes; that the rows of ``transition`` and ``initial`` are
     distributions and ``transition`` is ``<phi, theta_star>``; that no path collects more than a reward of 1; the
-    feature bound for the constant and for some random value functions; that nothing is NaN; that ``jit`` changes
-    nothing and a block of seeds equals a loop.
+    feature bound for the constant and for some random value functions; that nothing is NaN; that methods are
+    pure and a block of seeds equals a loop.
 
     Args:
       environment: one seed's environment.
@@ -192,7 +230,7 @@ def check_episodic_environment(environment: EpisodicEnvironment, *, key: jax.Arr
             _require(hasattr(found, name), f"the instance must have {name}")
         return {name: jnp.asarray(getattr(found, name)) for name in fields}
 
-    tables = _check_transformations(draw, draw, environment, key)[0]
+    tables = _check_transformations(draw, environment, key)[0]
     _require_finite(tables, "the tables must be finite")
     phi, reward, transition, initial = (np.asarray(tables[n]) for n in ("phi", "reward", "transition", "initial"))
     theta_star = np.asarray(tables["theta_star"])
@@ -209,8 +247,8 @@ def check_episodic_environment(environment: EpisodicEnvironment, *, key: jax.Arr
     most = np.asarray(planning.largest_return(tables["transition"], tables["reward"], horizon or 1))
     _require(np.all(reward >= 0), "reward must not be negative")
     _require(np.all(most <= 1 + 1e-5), "no path may collect a reward of more than 1")
-    words = random.bits(random.key_words(random.fold_in(key, 1)), (_VALUE_FUNCTIONS, num_states))
-    values = np.concatenate([np.ones((1, num_states)), np.asarray(random.uniform(words, float_dtype())) > 0.5])
+    words = np.asarray(random.bits(random.key_words(random.fold_in(key, 1)), (_VALUE_FUNCTIONS, num_states)))
+    values = np.concatenate([np.ones((1, num_states)), words >> 31])
     norms = np.linalg.norm(np.einsum("satd,vt->vsad", phi, values), axis=-1)
     _require(np.all(norms <= 1 + 1e-5), "|phi_V| must be at most 1 for V in [0, 1]")
 
@@ -232,30 +270,20 @@ def _play_learner(
         )
         _require(one == other, "update must keep the state's shapes and types")
 
-    def first_turn(algorithm: Target, key: jax.Array) -> tuple[State, Seen]:
-        return turn(algorithm, init(algorithm), key, keeps)
-
     def play(algorithm: Target, key: jax.Array) -> tuple[State, Seen]:
         def step(state: State, i: jax.Array) -> tuple[State, Seen]:
             return turn(algorithm, state, random.fold_in(key, i), keeps)
 
         return jax.lax.scan(step, init(algorithm), jnp.arange(num_turns))
 
-    return _check_transformations(first_turn, play, algorithm, jax.random.key(0) if key is None else key)
+    return _check_transformations(play, algorithm, jax.random.key(0) if key is None else key)
 
 
-def _check_transformations(
-    once: Callable[[Target, jax.Array], object],
-    play: Callable[[Target, jax.Array], Seen],
-    target: Target,
-    key: jax.Array,
-) -> list[Seen]:
-    """Compare ``once`` with and without jit, and ``play``, which is longer, alone and in a block of seeds.
-
-    Returns:
-      What ``play`` returned for some seeds.
-    """
-    _require_close(once(target, key), jax.jit(once)(target, key), "jit must not change results")
+def _check_transformations(play: Callable[[Target, jax.Array], Seen], target: Target, key: jax.Array) -> list[Seen]:
+    """Trace ``play`` twice, and compare it alone and in a block of seeds; return what it returned for some seeds."""
+    one, other = (jax.make_jaxpr(lambda target, key: play(target, key))(target, key) for _ in range(2))
+    same = str(one) == str(other) and all(map(np.array_equal, _numbers(one.consts), _numbers(other.consts)))
+    _require(same, "methods must be pure: the same arguments gave another program the second time")
     num_traces = 0
 
     def counted(target: Target, key: jax.Array) -> Seen:
@@ -264,16 +292,27 @@ def _check_transformations(
         return play(target, key)
 
     compiled = jax.jit(counted)
-    keys = jax.vmap(lambda i: random.fold_in(key, i))(jnp.arange(_BATCH))
+    keys = jax.jit(jax.vmap(random.fold_in, in_axes=(None, 0)))(key, np.arange(_BATCH))
     compiled(target, keys[0])
     before = num_traces
-    alone = [compiled(jax.tree.map(lambda x: x + 0, target), k) for k in keys]
+    alone = [_numbers(compiled(jax.tree.map(copy.copy, target), k)) for k in keys]
     _require(num_traces == before, "new numbers in old shapes must not compile again")
-    together = jax.jit(jax.vmap(batch_last(play), in_axes=(None, 0)))(target, keys)
+    together = _numbers(jax.jit(jax.vmap(batch_last(play), in_axes=(None, 0)))(target, keys))
     for i in range(_BATCH):
         mine = jax.tree.map(lambda x, i=i: x[i], together)
         _require_close(mine, alone[i], "a block of seeds must equal a loop over them")
     return alone
+
+
+def _numbers(tree: T) -> T:
+    """Return the tree with NumPy arrays, random keys as their words."""
+
+    def plain(x: jax.Array) -> np.ndarray[Any, Any]:
+        is_key = isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+        return np.asarray(jax.random.key_data(x) if is_key else x)
+
+    numbers: T = jax.tree.map(plain, tree)
+    return numbers
 
 
 def _require_methods(target: object, *names: str) -> None:
@@ -290,8 +329,8 @@ def _require_methods(target: object, *names: str) -> None:
 def _require_finite(tree: object, rule: str) -> None:
     """Require that no float of the tree is NaN or infinite."""
     for x in jax.tree.leaves(tree):
-        if jnp.issubdtype(x.dtype, jnp.floating):
-            _require(jnp.all(jnp.isfinite(x)), rule)
+        if np.issubdtype(x.dtype, np.floating):
+            _require(np.all(np.isfinite(x)), rule)
 
 
 def _require_close(one: object, other: object, rule: str) -> None:

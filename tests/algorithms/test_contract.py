@@ -14,11 +14,12 @@ import pytest
 
 import jaxvar as jv
 from jaxvar import testing
+from jaxvar.algorithms.save import FixedSave
 from tests.helpers import cases as table
 
 KEY = jax.random.key(7)
 QUICK_ALGORITHMS = {"oful-data_free", "save", "uniform"}
-QUICK_ENVIRONMENTS = {"hypercube", "linear-clipped_gaussian", "linear-sphere-fixed", "table-bernoulli"}
+QUICK_ENVIRONMENTS = {"hypercube", "linear-some-arms", "linear-sphere-fixed", "table-bernoulli"}
 
 
 def rows(pairs, quick):
@@ -58,8 +59,9 @@ class EpsilonGreedy:
     def select(self, state, arms, key, side):
         coin, other = jax.random.split(key)
         values = arms @ jnp.linalg.solve(state["gram"], state["moment"])
-        explored = jax.random.randint(other, (), 0, arms.shape[0])
-        action = jnp.where(jax.random.uniform(coin) < self.epsilon, explored, jnp.argmax(values))
+        explored = jnp.argmax(side.present(jax.random.uniform(other, values.shape)))
+        best = jnp.argmax(side.present(values))
+        action = jnp.where(jax.random.uniform(coin) < self.epsilon, explored, best)
         return Pick(action.astype(self.index_type))
 
     def update(self, state, choice, x, reward, side):
@@ -106,7 +108,9 @@ class Drifting:
 @pytest.mark.parametrize("make", rows(table.ALGORITHMS, QUICK_ALGORITHMS))
 def test_algorithms_keep_the_contract(make):
     """One table, one contract: whatever holds for one algorithm holds for all."""
-    testing.check_algorithm(make(), dim=table.DIM, num_arms=table.NUM_ARMS)
+    made = make()
+    never_changes = isinstance(made, FixedSave)  # SAVE for a decision set that never changes
+    testing.check_algorithm(made, dim=table.DIM, num_arms=table.NUM_ARMS, absent_arms=not never_changes)
 
 
 @pytest.mark.parametrize("make", rows(table.ENVIRONMENTS, QUICK_ENVIRONMENTS))
@@ -227,6 +231,12 @@ class ManyActions(EpsilonGreedy):
 
 
 @pytree
+class IgnoresTheMask(EpsilonGreedy):
+    def select(self, state, arms, key, side):
+        return super().select(state, arms, key, jv.Side(side.noise_var))
+
+
+@pytree
 class NanState(EpsilonGreedy):
     def update(self, state, choice, x, reward, side):
         return {**state, "moment": state["moment"] * jnp.nan}
@@ -270,8 +280,9 @@ WRONG_ALGORITHMS = [
     (NegativeAction(), "actions must be arms' indices"),
     (FractionalAction(), "action must be an integer"),
     (ManyActions(), "action must be one number"),
+    (IgnoresTheMask(), "an absent arm was chosen in .* rounds: select must choose where side.available is true"),
     (NanState(), "the state must stay finite"),
-    (Impure(), "jit must not change results"),
+    (Impure(), "methods must be pure"),
     (Batchy(), "a block of seeds must equal a loop"),
     (Recompiling(), "must not compile again"),
 ]
@@ -281,7 +292,7 @@ WRONG_ALGORITHMS = [
 def test_wrong_algorithms_are_caught(wrong, rule):
     """A check that cannot fail says nothing."""
     with pytest.raises(testing.ContractError, match=rule):
-        testing.check_algorithm(wrong, dim=2, num_arms=3)
+        testing.check_algorithm(wrong, dim=2, num_arms=3, absent_arms=True)
 
 
 @pytree
@@ -300,6 +311,25 @@ class OneMean(Drifting):
 class OneVariance(Drifting):
     def observe(self, instance, round, key):
         return super().observe(instance, round, key)._replace(noise_var=jnp.zeros(2))
+
+
+class Masked(NamedTuple):
+    arms: jax.Array
+    mean: jax.Array
+    noise_var: jax.Array
+    available: jax.Array
+
+
+@pytree
+class MaskOfNumbers(Drifting):
+    def observe(self, instance, round, key):
+        return Masked(*super().observe(instance, round, key), jnp.ones(3))
+
+
+@pytree
+class NoArmInRoundThree(Drifting):
+    def observe(self, instance, round, key):
+        return Masked(*super().observe(instance, round, key), jnp.arange(3, dtype=jnp.int32) < 3 - round)
 
 
 @pytree
@@ -385,6 +415,8 @@ WRONG_ENVIRONMENTS = [
     (FlatArms(), "arms must be"),
     (OneMean(), "observation.mean must be"),
     (OneVariance(), "observation.noise_var must be"),
+    (MaskOfNumbers(), "observation.available must be"),
+    (NoArmInRoundThree(), "at least one arm must be available"),
     (ManyRewards(), "the reward must be one number"),
     (NanArms(), "must be finite"),
     (InfiniteReward(), "must be finite"),
@@ -392,7 +424,7 @@ WRONG_ENVIRONMENTS = [
     (BiasedNoise(), "mean zero"),
     (LyingFixed(), "arms of two rounds differ"),
     (OtherFixed(), "instance.arms are other arms"),
-    (ImpureEnvironment(), "jit must not change results"),
+    (ImpureEnvironment(), "methods must be pure"),
     (BatchyEnvironment(), "a block of seeds must equal a loop"),
     (RecompilingEnvironment(), "must not compile again"),
 ]

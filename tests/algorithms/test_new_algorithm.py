@@ -100,14 +100,14 @@ class EpsilonGreedy:
 
     def select(self, state: EpsilonGreedyState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose one of ``arms [num_arms, dim]``."""
-        words, all_arms = random.key_words(key), jnp.ones(arms.shape[0], bool)
+        words, there = random.key_words(key), side.mask(arms.shape[0])
         epsilon = jnp.asarray(self.epsilon)
         if self.schedule == "decaying":
             epsilon = epsilon / jnp.sqrt((state.round + 1).astype(self.dtype))
         values = inner(arms, state.regression.theta_hat)
-        best = bandit.pick(bandit.best(values, all_arms, self.tie_tolerance, 1), words, self.ties)
+        best = bandit.pick(bandit.best(values, there, self.tie_tolerance, 1), words, self.ties)
         coin = random.uniform(random.bits(words, (), stream=1), self.dtype)
-        action = jnp.where(coin < epsilon, bandit.pick(all_arms, words, "random"), best)
+        action = jnp.where(coin < epsilon, bandit.pick(there, words, "random"), best)
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), jnp.int32(0))
 
     def update(

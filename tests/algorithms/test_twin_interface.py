@@ -12,7 +12,8 @@ A module ``tests/reference/<factory>_numpy.py`` that has a class ``Twin`` is com
 A twin for episodes has ``plan(self, phi, reward, horizon, u)``, which returns ``policy [H, S]``, and
 ``update(self, stage, state, action, next_state, reward)`` instead. Its ``u`` is ``[H, S]``.
 
-The twin follows the algorithm's own path, so that every round is a test of its own.
+The twin follows the algorithm's own path, so that every round is a test of its own. Where arms come and go, it is given
+only those that are there.
 """
 
 import functools
@@ -69,7 +70,7 @@ def assert_estimates(twin, state, where, what):
         np.testing.assert_allclose(ours, value, rtol=1e-8, atol=1e-10, err_msg=f"{path} after {what} {where + 1}")
 
 
-def check_bandit(name, algorithm, fixed, seed):
+def check_bandit(name, algorithm, fixed, seed, masked=False):
     rng = np.random.default_rng(seed)
     theta = rng.normal(size=DIM)
     theta /= np.linalg.norm(theta)
@@ -78,7 +79,10 @@ def check_bandit(name, algorithm, fixed, seed):
     arms[..., -1, :] = arms[..., 0, :]  # a tie
     std = rng.uniform(0.05, 0.5, size=(NUM_ROUNDS, NUM_ARMS))
     noise = std * rng.choice([-1.0, 1.0], size=std.shape)
-    environment = jv.replay_bandit(arms, arms @ theta, noise, noise_var=std**2, theta_star=theta)
+    available = rng.random(std.shape) < 0.5
+    available[np.arange(NUM_ROUNDS), rng.integers(NUM_ARMS, size=NUM_ROUNDS)] = True
+    mask = {"available": available} if masked else {}
+    environment = jv.replay_bandit(arms, arms @ theta, noise, noise_var=std**2, theta_star=theta, **mask)
     key = jax.random.key(seed)
     ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_rounds=NUM_ROUNDS, seed=seed))
     assert ours.status == 0
@@ -88,7 +92,8 @@ def check_bandit(name, algorithm, fixed, seed):
         draws[what] = drawn(key, seed, NUM_ROUNDS, law, stream, tuple(sizes.get(n, n) for n in shape))
     for k in range(NUM_ROUNDS):
         numbers = {what: values[k] for what, values in draws.items()}
-        action = twin.select(ours.arms[k], noise_var=std[k] ** 2, **numbers)
+        there = np.flatnonzero(available[k]) if masked else np.arange(NUM_ARMS)
+        action = there[twin.select(ours.arms[k, there], noise_var=std[k, there] ** 2, **numbers)]
         assert action == ours.action[k], f"round {k + 1}: the twin plays {action}, the algorithm {ours.action[k]}"
         twin.update(ours.arms[k, action], ours.mean[k, action] + noise[k, action], std[k, action] ** 2)
         assert_estimates(twin, ours.state, k, "round")
@@ -124,6 +129,8 @@ def test_follows_its_twin(name, end):
         else:
             check_bandit(name, algorithm, True, seed)
             check_bandit(name, algorithm, False, seed)
+    if SETTINGS[name] == "bandit":
+        check_bandit(name, algorithm, True, SEEDS[0], masked=True)
 
 
 def test_every_algorithm_has_a_twin():

@@ -95,11 +95,11 @@ TABLE = {
 }
 
 
-def _replay(fixed):
+def _replay(fixed, **options):
     rng = np.random.default_rng(0)
     arms = FIXED_ARMS if fixed else rng.uniform(-0.5, 0.5, (NUM_ROUNDS, NUM_ARMS, DIM))
     noise = rng.choice([-0.1, 0.1], (NUM_ROUNDS, NUM_ARMS))
-    return jv.replay_bandit(arms, arms @ THETA, noise, noise_var=np.full(NUM_ROUNDS, 0.01), theta_star=THETA)
+    return jv.replay_bandit(arms, arms @ THETA, noise, noise_var=np.full(NUM_ROUNDS, 0.01), theta_star=THETA, **options)
 
 
 ENVIRONMENTS = [
@@ -114,6 +114,8 @@ ENVIRONMENTS = [
     ("linear-noiseless", lambda: jv.linear_bandit(DIM, NUM_ARMS)),
     ("linear-given-arms", lambda: _linear(arms=FIXED_ARMS)),
     ("linear-given-theta", lambda: _linear(theta_star=THETA, norm_bound=2.0, fresh=True)),
+    ("linear-some-arms", lambda: _linear(available=2)),
+    ("linear-chance-arms", lambda: _linear(available=0.4, fresh=True)),
     ("linear-bernoulli", lambda: _linear(jv.noise.bernoulli(), arms=FIXED_ARMS, theta_star=THETA)),
     *((f"linear-{name}", lambda make=make: _linear(make(0.3), fresh=True)) for name, make in FAMILIES.items()),
     *(
@@ -133,6 +135,7 @@ ENVIRONMENTS = [
     ("table-contexts", lambda: jv.table_bandit(**TABLE, contexts=np.arange(NUM_ROUNDS) % 4)),
     ("table-fixed", lambda: jv.table_bandit(**{name: rows[:1] for name, rows in TABLE.items()})),
     ("data", lambda: jv.data_bandit("wine")),
+    ("replay-some-arms", lambda: _replay(True, available=[True, False, True])),
 ]
 
 

@@ -75,7 +75,7 @@ def run_ave_ucb(
         tie_tolerance: see `ties_numpy`.
         return_history: also return radius, estimate and variance sum of the layer that learned, round by round.
     """
-    num_rounds, num_arms, dim = arms.shape
+    num_rounds, _, dim = arms.shape
     if alpha is None:
         alpha = 1.0 / (noise_bound * horizon**1.5)
     if num_layers is None:
@@ -83,9 +83,9 @@ def run_ave_ucb(
     layers = [Layer(layer, dim, constants) for layer in range(1, num_layers + 1)]
     past = Past(np.zeros((num_rounds, dim)), np.zeros(num_rounds), np.zeros(num_rounds))
     record = Recorder(num_rounds, dim)
-    everything = np.ones(num_arms, dtype=bool)
     for row in range(num_rounds):
         index = upper_bounds(layers, arms[row], cap)  # Algorithm 2, line 7
+        everything = np.ones(len(arms[row]), dtype=bool)
         action, gap = argmax_with_ties(index, everything, uniform[row], ties, tie_tolerance)
         layer, weight, margin = learning_layer(layers, arms[row, action])  # Lines 14, 15, 17
         past.x[row] = arms[row, action]

@@ -38,14 +38,13 @@ def run_ellipsoid(
         ties: "lowest" or "random".
         tie_tolerance: see `ties_numpy`.
     """
-    num_rounds, num_arms, dim = arms.shape
+    num_rounds, _, dim = arms.shape
     action = np.zeros(num_rounds, dtype=int)
     reward = np.zeros(num_rounds)
     margin = np.zeros(num_rounds)
     x = np.zeros((num_rounds, dim))
     beta_after = np.zeros(num_rounds)
     theta_after = np.zeros((num_rounds, dim))
-    everything = np.ones(num_arms, dtype=bool)
     factors: list[float] = []
     Sigma = lam * np.eye(dim)
     theta = np.zeros(dim)
@@ -55,6 +54,7 @@ def run_ellipsoid(
         inverse = np.linalg.inv(Sigma)
         width = np.sqrt(np.sum((arms[row] @ inverse) * arms[row], axis=1))
         upper = arms[row] @ theta + beta * width
+        everything = np.ones(len(arms[row]), dtype=bool)
         action[row], margin[row] = argmax_with_ties(upper, everything, uniform[row], ties, tie_tolerance)
         x[row] = arms[row, action[row]]
         reward[row] = means[row, action[row]] + drawn_noise(noise, row, action[row])

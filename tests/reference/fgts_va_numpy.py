@@ -78,7 +78,7 @@ def run_fgts_va(
         ties: "lowest" or "random".
         tie_tolerance: see `ties_numpy`.
     """
-    num_rounds, num_arms, dim = arms.shape
+    num_rounds, _, dim = arms.shape
     out = FgtsRun(
         np.zeros(num_rounds, dtype=int),
         *(np.zeros(num_rounds) for _ in range(3)),
@@ -107,7 +107,8 @@ def run_fgts_va(
         if out.refused[row]:
             margin = min(margin, float(np.min(np.diff(np.sort(ratios)), initial=np.inf)))
         sampled = arms[row] @ draws[out.taken[row]]
-        action, gap = argmax_with_ties(sampled, np.ones(num_arms, dtype=bool), uniform[row], ties, tie_tolerance)
+        everything = np.ones(len(arms[row]), dtype=bool)
+        action, gap = argmax_with_ties(sampled, everything, uniform[row], ties, tie_tolerance)
         x[row] = arms[row, action]
         out.action[row], out.margin[row] = action, min(margin, gap)
         out.weight[row] = 1.0 / math.sqrt(bar2[action])

@@ -58,7 +58,7 @@ def run_sampler(
         ties: "lowest" or "random".
         tie_tolerance: see `ties_numpy`.
     """
-    num_rounds, num_arms, dim = arms.shape
+    num_rounds, _, dim = arms.shape
     out = empty_run(num_rounds, dim)
     x = np.zeros((num_rounds, dim))
     V, theta = lam * np.eye(dim), np.zeros(dim)
@@ -66,7 +66,8 @@ def run_sampler(
         inverse = np.linalg.inv(V)
         beta = spread_of(row + 1, V)
         sampled = arms[row] @ (theta + beta * np.linalg.cholesky(inverse) @ normals[row])
-        action, margin = argmax_with_ties(sampled, np.ones(num_arms, dtype=bool), uniform[row], ties, tie_tolerance)
+        everything = np.ones(len(arms[row]), dtype=bool)
+        action, margin = argmax_with_ties(sampled, everything, uniform[row], ties, tie_tolerance)
         x[row] = arms[row, action]
         out.action[row], out.margin[row], out.spread[row] = action, margin, beta
         out.weight[row] = weight_of(row, action, math.sqrt(max(x[row] @ inverse @ x[row], 0.0)))

@@ -101,7 +101,7 @@ def run_lofav(
     The index of an arm is the least of <a, thbar> + sqrt(2 beta) ||a||_{Q^-1} and <a, theta> + sqrt(2 gamma)
     ||a||_{Sigma^-1} over all layers; beta_scale c turns beta into bias + c^2 (beta - bias), and gamma likewise.
     """
-    num_rounds, num_arms, dim = arms.shape
+    num_rounds, _, dim = arms.shape
     num_layers = max(1, math.ceil(0.5 * math.log2(horizon / dim)))
     layers = [Layer(number, dim, noise_bound, theta_bound) for number in range(1, num_layers + 1)]
     log_term = noise_bound**2 * math.log(2.0 * num_layers / delta)
@@ -115,7 +115,7 @@ def run_lofav(
         *(np.zeros(shape) for _ in range(5)),
     )
     for row in range(num_rounds):
-        index = np.full(num_arms, np.inf)
+        index = np.full(len(arms[row]), np.inf)
         for layer in layers:
             for centre, matrix, square in (
                 (layer.thbar, layer.Q, layer.beta),
@@ -125,7 +125,8 @@ def run_lofav(
                 inverse = np.linalg.inv(matrix)
                 for i, a in enumerate(arms[row]):
                     index[i] = min(index[i], a @ centre + math.sqrt(2.0 * scaled * max(a @ inverse @ a, 0.0)))
-        action, margin = argmax_with_ties(index, np.ones(num_arms, dtype=bool), uniform[row], ties, tie_tolerance)
+        everything = np.ones(len(arms[row]), dtype=bool)
+        action, margin = argmax_with_ties(index, everything, uniform[row], ties, tie_tolerance)
         reward = means[row, action] + drawn_noise(noise, row, action)
         out.action[row], out.margin[row], out.reward[row] = action, margin, reward
         for i, layer in enumerate(layers):

@@ -41,7 +41,7 @@ def run_losan(
     D_s^2 = w_s^2 x_s^T Sigma_s^-1 x_s  (after s learned),   e_s = y_s - <x_s, theta_{s-1}>
     radius = sqrt(lam S^2 + c^2 (2 R^2 log(1/delta) + sum_s w_s^2 e_s^2 D_s^2))
     """
-    num_rounds, num_arms, dim = arms.shape
+    num_rounds, _, dim = arms.shape
     lam = noise_bound**2 / theta_bound**2
     out = LosanRun(
         np.zeros(num_rounds, dtype=int),
@@ -57,7 +57,8 @@ def run_losan(
         inverse = np.linalg.inv(Sigma)
         width = np.array([math.sqrt(max(a @ inverse @ a, 0.0)) for a in arms[row]])
         upper = arms[row] @ theta + math.sqrt(square) * width
-        action, margin = argmax_with_ties(upper, np.ones(num_arms, dtype=bool), uniform[row], ties, tie_tolerance)
+        everything = np.ones(len(arms[row]), dtype=bool)
+        action, margin = argmax_with_ties(upper, everything, uniform[row], ties, tie_tolerance)
         x[row] = arms[row, action]
         weight = 1.0 if width[action] <= 1.0 else 1.0 / width[action]
         reward = means[row, action] + drawn_noise(noise, row, action)

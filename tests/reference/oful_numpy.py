@@ -81,7 +81,7 @@ def run_oful(
         tie_tolerance: see `ties_numpy`.
         return_history: also return radius, estimate and residual sum after each round.
     """
-    num_rounds, num_arms, dim = arms.shape
+    num_rounds, _, dim = arms.shape
     action = np.zeros(num_rounds, dtype=int)
     reward = np.zeros(num_rounds)
     margin = np.zeros(num_rounds)
@@ -100,7 +100,6 @@ def run_oful(
         beta_scale=beta_scale,
         fixed_radius=fixed_radius,
     )
-    everything = np.ones(num_arms, dtype=bool)
     V = lam * np.eye(dim)
     theta = np.zeros(dim)
     beta = radius_after(V, 0)
@@ -109,6 +108,7 @@ def run_oful(
         inverse = np.linalg.inv(V)
         width = np.sqrt(np.sum((arms[row] @ inverse) * arms[row], axis=1))
         upper = arms[row] @ theta + beta * width
+        everything = np.ones(len(arms[row]), dtype=bool)
         action[row], margin[row] = argmax_with_ties(upper, everything, uniform[row], ties, tie_tolerance)
         x[row] = arms[row, action[row]]
         reward[row] = means[row, action[row]] + drawn_noise(noise, row, action[row])

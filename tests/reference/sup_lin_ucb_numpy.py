@@ -43,9 +43,8 @@ def run_sup_lin_ucb(
         ties: "lowest" or "random".
         tie_tolerance: see `ties_numpy`.
     """
-    rounds, num_arms, dim = arms.shape
+    rounds, largest, dim = arms.shape
     num_levels = max(1, math.ceil(math.log(num_rounds)))
-    factor = beta_scale * noise_bound * math.sqrt(2.0 * math.log(2.0 * num_rounds * num_arms / delta)) + theta_bound
     psi: list[list[int]] = [[] for _ in range(num_levels)]
     action = np.zeros(rounds, dtype=int)
     layer = np.zeros(rounds, dtype=int)
@@ -54,6 +53,11 @@ def run_sup_lin_ucb(
     num_active = np.zeros(rounds, dtype=int)
     x = np.zeros((rounds, dim))
 
+    def factor_of(num_arms: int) -> float:
+        """c R sqrt(2 log(2 T N / delta)) + B, for the N arms of a round."""
+        stochastic = noise_bound * math.sqrt(2.0 * math.log(2.0 * num_rounds * num_arms / delta))
+        return beta_scale * stochastic + theta_bound
+
     def estimate(s: int) -> tuple[np.ndarray, np.ndarray]:
         """A_s = I + sum x x^T and theta_s over Psi_s, summed anew."""
         rows = psi[s - 1]
@@ -61,7 +65,7 @@ def run_sup_lin_ucb(
         return A, np.linalg.inv(A) @ np.sum(reward[rows, None] * x[rows], axis=0)
 
     for row in range(rounds):
-        alive = np.ones(num_arms, dtype=bool)
+        alive, factor = np.ones(len(arms[row]), dtype=bool), factor_of(len(arms[row]))
         s = 1
         while True:
             A, theta = estimate(s)
@@ -106,7 +110,7 @@ def run_sup_lin_ucb(
         margin=margin,
         theta=np.array([theta for _, theta in final]),
         Sigma=np.array([A for A, _ in final]),
-        beta=np.full(num_levels, factor),
+        beta=np.full(num_levels, factor_of(largest)),
         emp=np.array([np.sum((reward[p] - x[p] @ f[1]) ** 2) for p, f in zip(psi, final, strict=True)]),
         count=np.array([len(p) for p in psi]),
         num_active=num_active,

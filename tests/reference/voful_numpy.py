@@ -56,7 +56,7 @@ def run_voful(
 
     with e the largest sqrt(sum_s a_s^2 <x_s, z>^2) over the cell's corners z.
     """
-    num_rounds, num_arms, dim = arms.shape
+    num_rounds, _, dim = arms.shape
     if num_scales is None:
         num_scales = math.ceil(math.log2(horizon)) + 1
     if iota is None:
@@ -98,9 +98,9 @@ def run_voful(
         alive=np.zeros((num_rounds, cells**dim), dtype=bool),
         empty=np.zeros(num_rounds, dtype=bool),
     )
-    everything = np.ones(num_arms, dtype=bool)
     for row in range(num_rounds):
         upper = np.array([most(box, cells, a) for a in arms[row]])
+        everything = np.ones(len(arms[row]), dtype=bool)
         run.action[row], run.margin[row] = argmax_with_ties(upper, everything, uniform[row], ties, tie_tolerance)
         chosen = arms[row, run.action[row]]
         run.reward[row] = means[row, run.action[row]] + drawn_noise(noise, row, run.action[row])
