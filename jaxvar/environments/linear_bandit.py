@@ -178,8 +178,11 @@ class LinearBandit:
         schedule = self.noise.schedule
         std = schedule.levels(schedule.at(round), arms, random.bits(words, (), stream=1))
         std = jnp.broadcast_to(std, mean.shape)
-        there = None if self.available is None else self.available.draw(random.bits(words, mean.shape, stream=2))
-        return Observation(arms, mean, self.noise.variance(std, mean), std, there)
+        available = None
+        if self.available is not None:
+            drawn = self.available.draw(random.bits(words, mean.shape, stream=2))
+            available = computed_once(drawn.astype(jnp.float32)) > 0
+        return Observation(arms, mean, self.noise.variance(std, mean), std, available)
 
     def pull(
         self, instance: LinearInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array
