@@ -57,7 +57,6 @@ class Planner:
         key: jax.Array | None,
         value_bound: Number = 1.0,
         stages: Arrays | None = None,
-        limits: jax.Array | None = None,
     ) -> Plan:
         """Plan an episode.
 
@@ -67,7 +66,6 @@ class Planner:
           key: the episode's; without it ties go to the lowest action.
           value_bound: no value is larger, [].
           stages: arrays ``[H, ...]`` of which each stage's bound is made, where stages do not share one.
-          limits: ``[H]``, no value of a stage is larger, where they are not all ``value_bound``.
         """
         num_states, num_actions, _, dim = model.phi.shape
         by_next = jnp.moveaxis(model.phi, 2, 0).reshape(num_states, num_states * num_actions, dim)
@@ -77,13 +75,10 @@ class Planner:
             draws = random.uniform(words, jnp.float32)
 
         # The feature, not the value, is what a stage hands on: it is then computed once, not anew for each of its uses.
-        def back(
-            feature: jax.Array, given: tuple[jax.Array | None, Arrays | None, jax.Array | None]
-        ) -> tuple[jax.Array, Arrays]:
-            u, here, limit = given
+        def back(feature: jax.Array, given: tuple[jax.Array | None, Arrays | None]) -> tuple[jax.Array, Arrays]:
+            u, here = given
             upper = bound(feature, *(() if here is None else here))
-            most = value_bound if limit is None else limit
-            q = jnp.clip(model.reward + upper.reshape(num_states, num_actions), 0, most)
+            q = jnp.clip(model.reward + upper.reshape(num_states, num_actions), 0, value_bound)
             by_action = jnp.moveaxis(q, 1, 0)
             best = bandit.best(by_action, jnp.ones(by_action.shape, bool), self.tie_tolerance, value_bound)
             policy = lowest(best) if u is None else bandit.by_rank(best, u)
@@ -91,9 +86,7 @@ class Planner:
             return combine(by_next, value[:, None, None]), (q, value, policy, feature)
 
         end = jnp.zeros(by_next.shape[1:], model.reward.dtype)
-        _, (q, value, policy, feature) = lax.scan(
-            back, end, (draws, stages, limits), length=model.horizon, reverse=True
-        )
+        _, (q, value, policy, feature) = lax.scan(back, end, (draws, stages), length=model.horizon, reverse=True)
         feature = feature.reshape(model.horizon, num_states, num_actions, dim)
         return Plan(q, planning.with_end(value), policy, feature)
 

@@ -60,8 +60,8 @@ class UcrlVtr(ValueTargeted):
               \quad \beta = \sqrt\lambda B + c \tfrac v2\sqrt{2\log(1/\delta) + \log\det M - d\log\lambda}
 
     :math:`M = \lambda I + \sum \phi_V \phi_V^T` over all steps so far; within an episode the plan keeps the estimate
-    of its start. With ``radius="stage"`` the range v of values in stage h, counted from 0, is :math:`(1 - h/H) v` in
-    the clip and in the radius: what is left to earn.
+    of its start. With ``radius="stage"`` the range v in the radius of stage h, counted from 0, is :math:`(1 - h/H) v`:
+    what is left to earn. The clip stays at v.
 
     References:
       Ayoub, Jia, Szepesvari, Wang, Yang (2020), Model-based reinforcement learning with value-targeted regression.
@@ -96,7 +96,7 @@ class UcrlVtr(ValueTargeted):
 
         left = jnp.asarray(1 - np.arange(model.horizon) / model.horizon, self.dtype)  # of the range, in each stage
         betas = jax.vmap(functools.partial(self.beta, state))(left)
-        return self.optimistic_plan(model, stage_bound, key, self.value_bound, (betas,), left * self.value_bound)
+        return self.optimistic_plan(model, stage_bound, key, self.value_bound, (betas,))
 
     def update(self, state: UcrlVtrState, model: Model, plan: Plan, step: Step) -> UcrlVtrState:
         """Learn by one step of ridge regression."""

@@ -317,7 +317,7 @@ def _check_values(path: str, values: object) -> tuple[object, ...]:
 def _check_path(factory: Factory, options: Table, path: str) -> None:
     """Refuse a path that starts at no argument of the factory or leads through what is no table."""
     first, *rest = path.split(".")
-    check_name(f"argument of {factory.name} to sweep named", first, factory.parameters)
+    check_name(f"argument of {factory.name} to sweep named", first, {*factory.parameters, "wrap"})
     inner = options.get(first)
     for depth, step in enumerate(rest):
         through = ".".join(path.split(".")[: depth + 1])

@@ -114,7 +114,7 @@ class Entry:
         named = {key: config[key] for key in _ENTRY_KEYS if key in config}
         for key in config:
             with error_at(key):
-                allowed = (*_ENTRY_KEYS, *factory.parameters)
+                allowed = (*_ENTRY_KEYS, "wrap", *factory.parameters)
                 check_name(f"key in the table of {role} {factory.name} named", key, allowed)
         return Entry(**named, options={key: value for key, value in config.items() if key not in named})
 

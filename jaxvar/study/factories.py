@@ -28,7 +28,7 @@ import jax
 import jax.experimental
 import numpy as np
 
-from jaxvar import algorithms, constants, environments, parameters, records
+from jaxvar import algorithms, constants, environments, parameters, records, wrappers
 from jaxvar.environments import noise, schedules
 from jaxvar.study.own import find_own, with_arrays
 
@@ -146,6 +146,15 @@ def public_factories() -> Mapping[str, Factory]:
     return dict(sorted(found.items()))
 
 
+@functools.cache
+def wrapper_factories() -> Mapping[str, Factory]:
+    """Return every public function that wraps an algorithm or an environment, its first argument, by name."""
+    found: dict[str, Factory] = {}
+    for info in pkgutil.iter_modules(wrappers.__path__, f"{wrappers.__name__}."):
+        found |= {n: f for n, f in _public(importlib.import_module(info.name)).items() if hasattr(f.made, "HOLDS")}
+    return dict(sorted(found.items()))
+
+
 def factory_names(role: Role) -> tuple[str, ...]:
     """Return the names of all algorithms or of all environments."""
     return tuple(name for name, factory in public_factories().items() if factory.role == role)
@@ -199,8 +208,14 @@ class Built(NamedTuple):
 
 
 def build(factory: Factory, options: Table, known: Table) -> Built:
-    """Call ``factory`` with ``options``, and with those of its arguments that are ``known`` and were not given."""
+    """Call ``factory`` with ``options``, and with those of its arguments that are ``known`` and were not given.
+
+    With a table ``wrap`` among the options the object is put into that wrapper.
+    """
     check_options(factory, options)
+    if "wrap" in options and "wrap" not in factory.parameters:
+        inner = build(factory, {name: value for name, value in options.items() if name != "wrap"}, known)
+        return _wrapped(inner, typing.cast(Table, options["wrap"]))
     ruled_out = {name for name, other in _INSTEAD_OF.items() if other in options}
     filled = {n: known[n] for n in factory.parameters if n in known and n not in options and n not in ruled_out}
     for name in factory.required:
@@ -223,6 +238,16 @@ def build(factory: Factory, options: Table, known: Table) -> Built:
     return Built(with_arrays(target), config, constants_of(target)) if factory.source else Built(target, config, label)
 
 
+def _wrapped(inner: Built, table: Table) -> Built:
+    """Put what was built into the wrapper that a table stands for."""
+    wrapper = wrapper_factories()[str(table["name"])]
+    given = {name: value for name, value in table.items() if name != "name"}
+    with error_at("wrap", what="wrap"):
+        target = _call(wrapper, {wrapper.required[0]: inner.target, **given})
+    defaults = {n: p.default for n, p in wrapper.parameters.items() if n not in wrapper.required}
+    return Built(target, {**inner.config, "wrap": {**defaults, **table}}, inner.constants)
+
+
 def _is_finite(value: object) -> bool:
     return isinstance(value, float) and math.isfinite(value)
 
@@ -231,6 +256,11 @@ def check_options(factory: Factory, options: Table, parts: Mapping[str, Mapping[
     """Refuse unknown keys and values of the wrong type, also inside tables."""
     for name, value in options.items():
         with error_at(name):
+            if name == "wrap" and name not in factory.parameters and parts is _PARTS:
+                if not isinstance(value, Mapping):
+                    raise StudyError(f"wrap must be a table with a name, got {short(value)}")
+                _check_part(name, value, wrapper_factories())
+                continue
             check_name(f"argument of {factory.name} named", name, factory.parameters)
             if isinstance(value, Mapping):
                 if name not in parts:
@@ -250,7 +280,8 @@ def _check_part(name: str, table: Table, catalogue: Mapping[str, Factory]) -> No
         factory = catalogue[check_name(name, table["name"], catalogue)]
     options = {key: value for key, value in table.items() if key != "name"}
     check_options(factory, options, _PARTS_OF_NOISE if catalogue is NOISES else {})
-    for missing in factory.required:
+    wraps = catalogue is wrapper_factories()  # its first argument is what is wrapped
+    for missing in factory.required[1:] if wraps else factory.required:
         if missing not in options:
             raise StudyError(f"{missing} must be given to {name} {factory.name}")
 

@@ -98,7 +98,7 @@ def plan_episode(
     value_bound: float,
     ties: str,
     tie_tolerance: float,
-    limits: np.ndarray | None = None,
+    by_stage: bool = False,
 ) -> Plan:
     """Optimistic backward induction, from h = H down to 1.
 
@@ -113,7 +113,7 @@ def plan_episode(
         value_bound: the largest value possible.
         ties: "lowest" or "random"; it concerns pi only, V is the plain maximum.
         tie_tolerance: see `ties_numpy`.
-        limits: [H], the largest value possible in each stage; `upper_bound` is then given the stage too.
+        by_stage: whether `upper_bound` takes the stage, from 0, as well.
     """
     horizon, num_states = tie_uniform.shape
     num_actions, dim = phi.shape[1], phi.shape[3]
@@ -125,10 +125,8 @@ def plan_episode(
     everything = np.ones(num_actions, dtype=bool)
     for h in reversed(range(horizon)):
         features[h] = value_features(phi, value[h + 1])
-        if limits is None:
-            q[h] = np.clip(reward + upper_bound(features[h]), 0.0, value_bound)
-        else:
-            q[h] = np.clip(reward + upper_bound(features[h], h), 0.0, limits[h])
+        upper = upper_bound(features[h], h) if by_stage else upper_bound(features[h])
+        q[h] = np.clip(reward + upper, 0.0, value_bound)
         value[h] = np.max(q[h], axis=1)
         for s in range(num_states):
             policy[h, s], gap = argmax_with_ties(q[h, s], everything, tie_uniform[h, s], ties, tie_tolerance)

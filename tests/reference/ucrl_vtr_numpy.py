@@ -1,8 +1,8 @@
 """UCRL-VTR (Jia, Yang, Szepesvari, Wang 2020; Ayoub et al. 2020): one unweighted value-targeted ridge regression.
 
-The radius is that of the authors' code in the unit scale: values of stage h (from 0) lie in [0, (1 - h/H) Vmax] with
-radius="stage", and the Hoeffding range (H - h) / 2 of values in [0, H - h] becomes half of that; with radius="flat"
-both are those of the first stage in all of them.
+The radius is that of the authors' code in the unit scale: with radius="stage" the Hoeffding range (H - h) / 2 of stage
+h (from 0) becomes (1 - h/H) Vmax / 2; with radius="flat" it is that of the first stage in all of them. Values are
+clipped at Vmax.
 """
 
 import math
@@ -143,10 +143,10 @@ class Twin:
     def plan(self, phi: np.ndarray, reward: np.ndarray, horizon: int, u: np.ndarray) -> np.ndarray:
         inverse, theta = self.estimates().values()
         M, most = np.linalg.inv(inverse), self.rule["value_bound"]
-        limits = np.array([(1 - h / horizon) * most if self.by_stage else most for h in range(horizon)])
-        betas = [vtr_radius(M, **self.radius, value_bound=limit) for limit in limits]
+        ranges = [(1 - h / horizon) * most if self.by_stage else most for h in range(horizon)]
+        betas = [vtr_radius(M, **self.radius, value_bound=width) for width in ranges]
         self.planned = plan_episode(
-            phi, reward, lambda f, h: upper_bounds(theta, betas[h], inverse, f), u, **self.rule, limits=limits
+            phi, reward, lambda f, h: upper_bounds(theta, betas[h], inverse, f), u, **self.rule, by_stage=True
         )
         return self.planned.policy
 
