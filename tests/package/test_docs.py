@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 import tyro
 from sphinx.util.inventory import InventoryFile
@@ -115,10 +116,11 @@ def test_no_page_needs_the_network_to_be_read(site):
 
 @pytest.mark.parametrize("page", [p for p in with_blocks("python") if p.id != "devices"])
 def test_python_examples_run(page, quick, monkeypatch):
-    """Blocks of a page run in order, as a reader pastes them."""
+    """Blocks of a page run in order, as a reader pastes them: with JAX's own rules of promotion."""
     monkeypatch.chdir(quick)
     monkeypatch.syspath_prepend(quick)
-    run_python(page)
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        run_python(page)
 
 
 def test_examples_of_settings_run():
