@@ -124,7 +124,7 @@ def step(
         weight=getattr(choice, "weight", jnp.zeros_like(reward)),
         reward=reward,
         mean=mean,
-        regret=jnp.max(side.present(observation.mean), axis=0) - mean,
+        regret=jnp.max(observation.mean if available is None else side.present(observation.mean), axis=0) - mean,
         noise_var=noise_var,
         state=state,
     )

@@ -178,9 +178,10 @@ class ToldVariance:
         return self.variance_scale * (noise_var if self.variance_bound is None else self.variance_bound)
 
 
-def lost(values: jax.Array) -> jax.Array:
-    """Return the status bits of a choice among ``values [num_arms]``, ``-inf`` where an arm is absent, int32 []."""
-    return jnp.where(jnp.isfinite(jnp.max(values, axis=0)), 0, status.NONFINITE).astype(jnp.int32)
+def lost(values: jax.Array, available: jax.Array | None) -> jax.Array:
+    """Return the status bits of a choice among ``values [num_arms]`` of arms that are ``available``, int32 []."""
+    present = values if available is None else jnp.where(available, values, -jnp.inf)
+    return jnp.where(jnp.isfinite(jnp.max(present, axis=0)), 0, status.NONFINITE).astype(jnp.int32)
 
 
 def at_layer(stack: T, i: int) -> T:

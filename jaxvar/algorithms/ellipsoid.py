@@ -95,7 +95,7 @@ class Optimist(BoundedBandit, FixedArms):
         upper = pred + self.beta(state) * width
         action = self.best(upper, random.key_words(key), side.available)
         weight = self.weight(take(width, action), take(side.noise_var, action))
-        return Choice(action, jnp.ones_like(action), weight, lost(side.present(upper)))
+        return Choice(action, jnp.ones_like(action), weight, lost(upper, side.available))
 
     def confidence(self, state: EllipsoidState) -> Confidence:
         """Return the one ellipsoid, as a layer."""

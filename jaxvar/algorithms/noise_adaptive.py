@@ -214,7 +214,7 @@ class Lofav(BoundedBandit, FixedArms):
                 uppers.append(one.pred + radius[i] * jnp.sqrt(one.width2))
         index = jnp.min(jnp.stack(uppers), axis=0)
         action = self.best(index, random.key_words(key), side.available)
-        return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(side.present(index)))
+        return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(index, side.available))
 
     def update(self, state: LofavState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LofavState:
         """Learn in every layer."""

@@ -176,7 +176,7 @@ def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array, side: 
     q = ridge.scales(self.capacity, self.dtype)
     num_arms, beta_hat = arms.shape[0], state.beta_hat
 
-    active, stopped = side.mask(num_arms), jnp.zeros((), bool)
+    active, stopped = jnp.ones(num_arms, bool) if side.available is None else side.available, jnp.zeros((), bool)
     # The layer in which the round ends, as seen from outside the loop.
     number = layer = jnp.int32(0)
     scale, beta = jnp.ones((), self.dtype), jnp.zeros((), self.dtype)

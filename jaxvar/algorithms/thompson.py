@@ -84,7 +84,7 @@ class Sampler(BoundedBandit):
         sampled = inner(arms, draw(state.posterior, self.spread(state), words))
         action = self.best(sampled, words, side.available)
         weight = self.weight(state, take(arms, action), take(side.noise_var, action))
-        return Choice(action, jnp.ones_like(action), weight, lost(side.present(sampled)))
+        return Choice(action, jnp.ones_like(action), weight, lost(sampled, side.available))
 
     def update(self, state: SamplerState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> SamplerState:
         """Learn by one step of regression, with the weight that follows from what ``side`` tells after the pull."""
@@ -260,7 +260,7 @@ class FgtsVa(ToldVariance):
         best = bandit.best(sampled, side.mask(arms.shape[0]), self.tie_tolerance, self.lam**-0.5)
         action = bandit.pick(best, words, self.ties)
         weight = 1 / jnp.sqrt(take(bar2, action))
-        return FgtsChoice(action, jnp.ones_like(action), weight, lost(side.present(sampled)), refused)
+        return FgtsChoice(action, jnp.ones_like(action), weight, lost(sampled, side.available), refused)
 
     def update(self, state: FgtsState, choice: FgtsChoice, x: jax.Array, reward: jax.Array, side: Side) -> FgtsState:
         """Learn by one step of the regression with the weight of the choice."""

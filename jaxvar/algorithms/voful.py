@@ -190,7 +190,7 @@ class Voful(Netted, BoundedBandit):
         chex.assert_shape(arms, (None, self.dim))
         upper = nets.support(arms, state.net, self.cells)
         action = self.best(upper, random.key_words(key), side.available)
-        return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(side.present(upper)))
+        return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper, side.available))
 
     def update(self, state: VofulState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> VofulState:
         """Add to the sums; in every ``every``-th round drop the cells that no longer pass."""

@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+from tests.helpers.programs import quick_compilation
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ALGORITHMS = ("save", "ave_ucb", "oful", "ucrl_ave")
 
@@ -15,7 +17,7 @@ ALGORITHMS = ("save", "ave_ucb", "oful", "ucrl_ave")
 def interpreter(*args, **env):
     """Standard output of a fresh interpreter whose environment says nothing about JAX."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    clean |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", **env}
+    clean |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XLA_FLAGS": quick_compilation(), **env}
     done = subprocess.run([sys.executable, *args], env=clean, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import pytest
 
+from tests.helpers.programs import quick_compilation
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GAMES = ("save", "oful")
 
@@ -16,7 +18,7 @@ GAMES = ("save", "oful")
 def play(folder, num_processes):
     """What each of the processes got."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    clean |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    clean |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XLA_FLAGS": quick_compilation()}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

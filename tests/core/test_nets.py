@@ -226,9 +226,8 @@ EPISODES = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "var_lin" else pytest.mark.slow) for name in EPISODES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EPISODES)
 def test_theta_star_stays_and_plans_are_optimistic(name: str) -> None:
     """Fails if a slab is too thin or a variance bound too small; by chance with probability below 1e-6 (ALLOWED)."""
     factory, dim, options = EPISODES[name]

@@ -1,10 +1,17 @@
 """The programs that the engine compiles, seen from outside: which were called, with what, and how many there are."""
 
 import contextlib
+import os
 
 import jax
 
 from jaxvar import engine
+
+
+def quick_compilation():
+    """Return the part of XLA_FLAGS that only makes compilation quick, for a process that is told nothing else."""
+    quick = ("--xla_backend_optimization_level", "--xla_cpu_use_fusion_emitters")
+    return " ".join(flag for flag in os.environ.get("XLA_FLAGS", "").split() if flag.startswith(quick))
 
 
 class Watch:
