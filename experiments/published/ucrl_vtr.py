@@ -1,7 +1,7 @@
 """UCRL-VTR where its authors ran it (Ayoub et al. 2020): DeepTree. RiverSwim is in ``ucrl_vtr_riverswim``.
 
-Their code has lambda = 1, delta = 1 / K, |theta*| <= sqrt(S A) and values in [0, H - h] at stage h, counted from 0, in
-the radius and in the clip: ``radius="stage"``. Features are not normalised there. On features divided by sqrt(S) and
+Their code has lambda = 1, delta = 1 / K, |theta*| <= sqrt(S A), the range H - h in the radius of stage h, counted from
+0 (``radius="stage"``), and values clipped at H. Features are not normalised there. On features divided by sqrt(S) and
 values divided by u the same regression has the ridge ``1 / (S u^2)`` and the norm bound ``sqrt(S) sqrt(S A)``: that is
 what is played here, with u = H on RiverSwim, whose rewards are divided by H, and u = 1 on DeepTree, whose rewards are
 as published.

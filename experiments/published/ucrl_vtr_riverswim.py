@@ -1,4 +1,4 @@
-"""UCRL-VTR where its authors ran it (Ayoub et al. 2020): RiverSwim with tabular features, which takes hours."""
+"""UCRL-VTR where its authors ran it (Ayoub et al. 2020): RiverSwim with tabular features."""
 
 from __future__ import annotations
 
