@@ -16,6 +16,10 @@ trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 run = functools.partial(jax.jit, static_argnames=("num_rounds", "record_at"))(jv.run)
 
 
+def slow(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def unit_arms(seed: int, *shape: int) -> np.ndarray:
     arms = np.random.default_rng(seed).normal(size=shape)
     return arms / np.linalg.norm(arms, axis=-1, keepdims=True)
@@ -75,7 +79,11 @@ class Survivors:
 
 @pytest.mark.parametrize(
     ("constants", "num_rounds"),
-    [(jv.constants.paper(), 3000), (jv.constants.paper_fixed(), 9000), (jv.constants.tight(), 1000)],
+    [
+        (jv.constants.paper(), 3000),
+        slow(jv.constants.paper_fixed(), 9000),
+        (jv.constants.tight(), 1000),
+    ],
 )
 def test_best_arm_survives_and_the_confidence_event_holds(constants: Any, num_rounds: int) -> None:
     """Fails if a radius is too small or elimination too harsh.
@@ -126,7 +134,7 @@ def test_recorded_confidence_event_is_the_explicit_one() -> None:
     np.testing.assert_array_equal(recorded.records["confidence"], explicit)
 
 
-@pytest.mark.parametrize("explore", ["widest", "first", "random", "optimistic"])
+@pytest.mark.parametrize("explore", ["optimistic", *map(slow, ("widest", "first", "random"))])
 @pytest.mark.parametrize("ties", ["lowest", "random"])
 def test_fixed_arms_are_a_shortcut_only(explore: str, ties: str) -> None:
     """Fails if the one-layer path drops, keeps or pulls another arm than the general path in any round."""
@@ -176,7 +184,7 @@ def test_too_small_a_capacity_is_reported_and_repaired(fresh: bool) -> None:
         np.testing.assert_array_equal(results[0].records[name], results[1].records[name])
 
 
-@pytest.mark.parametrize("factory", [jv.save, jv.ave_ucb])
+@pytest.mark.parametrize("factory", [jv.save, slow(jv.ave_ucb)])
 @pytest.mark.parametrize("fresh", [False, True])
 def test_layers_that_are_never_reached_need_not_be_stored(factory: Any, fresh: bool) -> None:
     """Fails if the number of stored layers gets into the logarithms or into the indices."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
+from jaxvar.algorithms.interface import Side
 from jaxvar.algorithms.optimistic_plan import Plan
 
 KEY = jax.random.key(5)
@@ -259,8 +260,9 @@ def test_one_informative_step_is_a_bandit() -> None:
 
     def pull(state: Any, given: Any) -> Any:
         state = state._replace(beta_hat=given[0])
-        choice = bandit.select(state, arms, KEY, None)
-        return bandit.update(state, choice, jax.numpy.asarray(arms)[choice.action], given[1], None), choice
+        side = Side(jax.numpy.zeros(len(arms)))
+        choice = bandit.select(state, arms, KEY, side)
+        return bandit.update(state, choice, jax.numpy.asarray(arms)[choice.action], given[1], side), choice
 
     rewards = 0.5 * (t.next_state[:, 0] == 2)
     choice = jax.jit(lambda *given: jax.lax.scan(pull, bandit.init(), given)[1])(radii, rewards)

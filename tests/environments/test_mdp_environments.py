@@ -74,7 +74,8 @@ def each(*without):
 
 def instances(env, keys=KEYS):
     """One for each key, as NumPy arrays."""
-    return [MdpInstance(*map(np.asarray, env.init(key))) for key in keys]
+    init = jax.jit(env.init)
+    return [MdpInstance(*map(np.asarray, init(key))) for key in keys]
 
 
 @functools.cache
@@ -142,10 +143,10 @@ def test_batch_equals_loop(make):
 @each("mixture-1", "deep")
 def test_float32_draws_the_same_model(make):
     """The float type would otherwise change the problem, not only its rounding."""
-    double = make().init(KEYS[1])
+    double = jax.jit(make().init)(KEYS[1])
     jax.config.update("jax_enable_x64", False)
     try:
-        single = make().init(KEYS[1])
+        single = jax.jit(make().init)(KEYS[1])
     finally:
         jax.config.update("jax_enable_x64", True)
     for one, other in zip(single, double, strict=True):

@@ -31,7 +31,14 @@ LISTED = ("analysis", "audit", "calibration", "figures", "report", "tables", "te
 SHOWN = [ROOT / "README.md", *PAGES]
 
 
-SLOW = {"own", "own_classes"}  # studies and the contract's checks take a while
+SLOW = {
+    "constants",
+    "data",
+    "own",
+    "own_classes",
+    "sweeps",
+    "wrappers",
+}  # they play studies, or check the contract
 
 
 def with_blocks(language):

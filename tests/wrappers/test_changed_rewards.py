@@ -50,7 +50,7 @@ def test_a_full_corruption_is_the_opposite_theta():
     np.testing.assert_allclose(np.abs(opposite.reward + mean), 0.25, rtol=1e-12)
 
 
-@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("fresh", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_drift_follows_its_twin(fresh):
     """Means, regret and rewards are those of the theta* of the round."""
     speed = 0.11
@@ -68,6 +68,7 @@ def test_drift_follows_its_twin(fresh):
     assert not np.allclose(found.mean, plain.mean)
 
 
+@pytest.mark.slow
 def test_angles_may_be_given_by_round():
     """Where the list ends, so does the run."""
     angles = np.linspace(0.0, 3.0, NUM_ROUNDS) ** 2
@@ -81,7 +82,7 @@ def test_angles_may_be_given_by_round():
         jv.run(jv.uniform(), environment, KEY, num_rounds=NUM_ROUNDS + 1)
 
 
-@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("fresh", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "wrap", [lambda e: jv.corrupted(e, 0.0), lambda e: jv.drifting(e, 0.0)], ids=["corrupted", "drifting"]
 )
@@ -107,7 +108,7 @@ def test_numbers_are_swept():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: jv.drifting(UsersBandit(), 0.1),
+        pytest.param(lambda: jv.drifting(UsersBandit(), 0.1), marks=pytest.mark.slow),
         lambda: jv.drifting(table._linear(arms=table.FIXED_ARMS), 0.1),
         lambda: jv.corrupted(UsersBandit(fixed_arms=True), 0.0),
     ],

@@ -91,7 +91,7 @@ def test_follows_its_twin(case):
     assert different > 5, "a run that always plays one arm says little"
 
 
-@pytest.mark.parametrize("make", [oful, save])
+@pytest.mark.parametrize("make", [oful, pytest.param(save, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("wrap", [lambda a: jv.delayed(a, 0), lambda a: jv.batched(a, 1)], ids=["delayed", "batched"])
 def test_nothing_late_is_the_same_to_the_bit(make, wrap):
     """Also with the form for fixed arms, which is used only then."""
@@ -148,6 +148,7 @@ class ByArm(NamedTuple):
     seen: jax.Array  # [num_arms]
 
 
+@pytest.mark.slow
 def test_users_classes_run_everywhere():
     """run, trace, simulate and sweeps of a wrapped class of a user agree with each other."""
     environment = jv.linear_bandit(2, 3, noise=jv.noise.two_point(0.3), fresh=True)
