@@ -67,6 +67,7 @@ def test_devices_do_not_communicate(played):
     assert four["collectives"] == 0
 
 
+@pytest.mark.slow
 def test_tuned_cpu_plays_the_same(played):
     # One device per core and whole loops: faster, and the same values.
     plain, tuned = played(1, 32), played("tuned", 0)

@@ -197,9 +197,8 @@ def bandit_runs(name: str) -> Any:
     return jv.simulate(algorithm, environment, recorders=(jv.record.regret(), Kept()), **setting)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "voful" else pytest.mark.slow) for name in BANDITS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BANDITS)
 def test_theta_star_stays_in_the_set_of_a_bandit(name: str) -> None:
     """Fails if a test is too strict or a zoom loses a cell; by chance with probability below 1e-6 (see ALLOWED)."""
     result = bandit_runs(name)

@@ -13,7 +13,7 @@ SIZE = {"dim": 4, "num_arms": 8, "num_rounds": 400}
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-@pytest.mark.parametrize("name", ["oful", "save", "ave_ucb"])
+@pytest.mark.parametrize("name", ["save", *(pytest.param(n, marks=pytest.mark.slow) for n in ("oful", "ave_ucb"))])
 def test_rival_has_the_same_mean_regret(name, fresh):
     """A rival that plays another algorithm would make every ratio meaningless.
 
