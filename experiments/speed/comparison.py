@@ -214,7 +214,7 @@ def _episodes(options: Comparison) -> Task:
 
 
 def _jaxvar(algorithm: Any, environment: Any, seeds: int, turns: int, steps: int, length: str) -> Contender:
-    setting: dict[str, Any] = {"key": jax.random.key(0), "num_seeds": seeds, "records": 1, length: turns}
+    setting: dict[str, Any] = {"key": jax.random.key(0), "num_seeds": seeds, "record_at": 1, length: turns}
 
     def play() -> np.ndarray[Any, Any]:
         out = jv.simulate(algorithm, environment, **setting)
@@ -321,7 +321,7 @@ def _times(options: Draws, kind: str) -> list[float]:
     algorithms: list[Any] = [Glance(dim=options.dim), *(bandit_game(size, name, True)[0] for name in BANDITS)]
 
     def play(algorithm: Any) -> None:
-        setting: dict[str, Any] = {"num_rounds": options.rounds, "num_seeds": options.seeds, "records": 1}
+        setting: dict[str, Any] = {"num_rounds": options.rounds, "num_seeds": options.seeds, "record_at": 1}
         jv.simulate(algorithm, environment, key=jax.random.key(0), **setting).raise_if_failed()
 
     for algorithm in algorithms:

@@ -203,7 +203,7 @@ def _point(options: Growth, quantity: str, algorithm: str, value: int, **sizes: 
 def _game(point: Point) -> tuple[Any, Any, dict[str, Any]]:
     """Algorithm, environment, and the arguments of the simulation."""
     common: dict[str, Any] = {"ties": "lowest"}
-    setting: dict[str, Any] = {"key": jax.random.key(0), "num_seeds": point.seeds, "records": 1}
+    setting: dict[str, Any] = {"key": jax.random.key(0), "num_seeds": point.seeds, "record_at": 1}
     algorithm: Any
     environment: Any
     if point.algorithm == "ucrl_ave":

@@ -134,7 +134,7 @@ def episodic(options: Comparison, name: str, num_episodes: int) -> tuple[Any, An
 
 def _print(options: Comparison, line: Line, notes: list[str]) -> None:
     length = "num_rounds" if line.name in BANDITS else "num_episodes"
-    setting: dict[str, Any] = {"num_seeds": line.seeds, "records": 1, length: line.turns}
+    setting: dict[str, Any] = {"num_seeds": line.seeds, "record_at": 1, length: line.turns}
 
     def play() -> Any:
         return jv.simulate(line.algorithm, line.environment, key=jax.random.key(0), **setting)
