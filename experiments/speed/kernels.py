@@ -33,6 +33,7 @@ from experiments.speed import hlo
 from experiments.speed.comparison import ALGORITHMS, BANDITS, Comparison, bandit_game, episodic_game
 from experiments.speed.graphs import CONCURRENT, Cost, compile_and_read, measure_lowered
 from jaxvar import engine, game, random, records
+from jaxvar.simulate import _unpack
 
 _FACTS = Path(__file__).with_name("h100_sxm.txtpb")
 CUDA = "12.9.0"
@@ -334,7 +335,7 @@ def traced(algorithm: Any, environment: Any, num_seeds: int, num_turns: int, dev
     """Return the traced program of ``simulate`` for one call that plays all of ``num_seeds`` seeds, not yet compiled.
 
     Args:
-      algorithm: as for ``simulate``.
+      algorithm: as for ``simulate``, in one setting or in several.
       environment: as for ``simulate``.
       num_seeds: seeds of the call.
       num_turns: rounds, or episodes where the environment is episodic.
@@ -343,9 +344,13 @@ def traced(algorithm: Any, environment: Any, num_seeds: int, num_turns: int, dev
     Returns:
       A ``jax.stages.Traced``: it has a ``jaxpr``, and ``lower().compile()`` makes the program.
     """
+    algorithm, algorithm_values, _ = _unpack(algorithm)
+    environment, environment_values, _ = _unpack(environment)
     program = engine.Program(
         algorithm=algorithm,
         environment=environment,
+        algorithm_values=algorithm_values,
+        environment_values=environment_values,
         key_data=np.asarray(random.key_words(jax.random.key(0))),
         rounds=records.record_rounds(1, num_turns),
         recorders=game.DEFAULT_RECORDERS,
