@@ -3,16 +3,20 @@
 A verb is imported when it is asked for: ``jaxvar --help`` and ``jaxvar --version`` do not wait for JAX.
 """
 
+import hashlib
 import importlib
 import os
+import platform
 import sys
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from jaxvar import __version__
 
 WIDTH = 84  # columns of the overview
+_CACHE_BYTES = 2**30  # of compiled programs; those unused for longest are removed beyond it
 _WHOLE_LOOPS = "xla_cpu_small_while_loop_byte_threshold=1000000000"
 _WIDEST_VECTORS = "--xla_cpu_prefer_vector_width=512"
 _NO_LIBRARY = "--xla_cpu_experimental_ynn_fusion_type="  # of reductions: it cannot be part of a native loop
@@ -66,6 +70,7 @@ def main(argv: list[str] | None = None) -> int:
         import jax
 
         tune_cpu()
+        keep_programs()
         jax.config.update("jax_enable_x64", True)
     import tyro
 
@@ -135,6 +140,57 @@ def tune_cpu(num_devices: int | None = None) -> None:
     if jax.version.__version_info__ >= (0, 10) and "ynn_fusion_type" not in flags:  # XLA ends at flags it does not know
         flags = f"{flags} {_NO_LIBRARY}"
     os.environ["XLA_FLAGS"] = flags.strip()
+
+
+def keep_programs(folder: str | Path | None = None) -> None:
+    """Keep compiled programs in a folder, so that the next process need not compile them again.
+
+    The ``jaxvar`` command calls this; a script or a notebook may, before it compiles anything. Several processes may
+    share the folder. Whoever can write to it can run code as you: it must be your own.
+
+    Args:
+      folder: the folder. If not given, the one that the environment variable ``JAXVAR_CACHE`` names (nothing is kept
+        if that is ``off``); else JAX's, if ``JAX_COMPILATION_CACHE_DIR`` names one; else ``jaxvar`` in the user's
+        folder for caches, which is kept below 1 GB.
+    """
+    import filelock
+    import jax
+
+    given = os.environ.get("JAXVAR_CACHE", "") if folder is None else str(folder)
+    if given == "off" or (not given and jax.config.jax_compilation_cache_dir):  # type: ignore[attr-defined]
+        return
+    # A program fits the processor that it was compiled on, and several kinds may share a home folder.
+    kept = Path(given or _user_cache() / "jaxvar").expanduser().resolve() / f"programs-{_processor()}"
+    try:
+        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with filelock.FileLock(kept / ".lockfile", timeout=10):  # the one that JAX takes
+            for program in kept.glob("*-cache"):
+                if not program.with_name(program.name.removesuffix("-cache") + "-atime").exists():
+                    program.unlink()  # its writer was killed, and JAX would neither read nor replace it
+    except (OSError, filelock.Timeout) as error:
+        print(f"jaxvar: compiled programs are not kept, since {kept} cannot be used: {error}", file=sys.stderr)
+        return
+    jax.config.update("jax_compilation_cache_dir", str(kept))
+    jax.config.update("jax_compilation_cache_max_size", _CACHE_BYTES)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def _user_cache() -> Path:
+    """Return the folder in which programs keep what they can make again."""
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches")
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+
+
+def _processor() -> str:
+    """Return hexadecimal digits that identify the kind of processor and what it can do."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    found = [line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))]
+    return hashlib.sha256(repr((platform.machine(), *sorted(set(found)))).encode()).hexdigest()[:12]
 
 
 def print_list(to: Literal["text", "csv", "latex"] = "text") -> int:

@@ -30,7 +30,7 @@ from jaxvar.algorithms.uniform import uniform
 from jaxvar.algorithms.var_lin import var_lin, var_lin2
 from jaxvar.algorithms.voful import voful, voful2
 from jaxvar.algorithms.weighted_oful import weighted_lin_ts, weighted_oful, weighted_oful_plus
-from jaxvar.cli import tune_cpu
+from jaxvar.cli import keep_programs, tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.classic_mdp import deep_tree, riverswim
 from jaxvar.environments.data_bandit import data_bandit
@@ -98,6 +98,7 @@ __all__ = [
     "horizon_free_mdp",
     "hypercube_bandit",
     "hypercube_blocks",
+    "keep_programs",
     "kernel_mixture_mdp",
     "lin_ts",
     "lin_vdts",

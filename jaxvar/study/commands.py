@@ -13,6 +13,7 @@ from typing import Annotated, Literal, ParamSpec
 import jax
 import tyro
 
+from jaxvar.cli import keep_programs
 from jaxvar.study.export import Format, export
 from jaxvar.study.factories import RunError, StudyError
 from jaxvar.study.result import failures, load, merge
@@ -69,7 +70,9 @@ class Run:
     device: Literal["cpu", "gpu", "tpu"] | None = None
     """Kind of device; JAX's choice if not given."""
     cache: Path | None = None
-    """Keep compiled programs in this folder, for the next process."""
+    """Keep compiled programs in this folder, for the next process; the user's folder for caches if not given."""
+    no_cache: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Neither keep compiled programs nor use those that were kept."""
     checkpoint_seconds: float = 30.0
     """Seconds of work that may be lost when the process is killed."""
     progress: bool = True
@@ -127,10 +130,10 @@ def _set_up(options: Run) -> None:
     """Configure JAX before it starts."""
     if options.device is not None:
         jax.config.update("jax_platforms", {"gpu": "cuda"}.get(options.device, options.device))
-    if options.cache is not None:
-        jax.config.update("jax_compilation_cache_dir", str(options.cache.resolve()))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    if options.no_cache:
+        jax.config.update("jax_enable_compilation_cache", False)
+    elif options.cache is not None:
+        keep_programs(options.cache)
     if options.distributed or options.coordinator is not None:
         jax.distributed.initialize(options.coordinator, options.num_processes, options.process_id)
 

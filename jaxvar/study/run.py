@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import os
 import signal
 import sys
 import threading
@@ -12,6 +13,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import jax
@@ -33,6 +35,7 @@ from jaxvar.study.store import Manifest, StoredCell
 
 _MEMORY_SHARE = 0.8  # of the free memory that a chunk may take: other processes need some too
 _COPIES = 3  # of what a chunk holds, on the host while it is written
+_COMPILERS = 8  # programs compiled at a time, at most: each takes some hundred megabytes meanwhile
 
 
 def run_study(
@@ -165,11 +168,10 @@ class _Run:
             self.processes.write(look)
             known = {} if before is None else {cell.hash: cell.chunk for cell in before.cells}
             stored = np.array([known.get(cell.hash, 0) for cell in self.study.cells], np.int32)
-            chunks = []
-            each = zip(self.processes.agree(stored).tolist(), self.study.cells, strict=True)
-            bar = {"unit": "cell", "total": len(stored), "leave": False, "disable": not self.shows_progress}
-            for chunk, cell in tqdm(each, desc="compiling", **bar):
-                chunks.append(chunk or self._chosen_chunk(cell))
+            agreed = self.processes.agree(stored).tolist()
+            each = list(zip(agreed, self.study.cells, strict=True))
+            self._compile([(cell, self._first_chunk(cell)) for chunk, cell in each if not chunk])
+            chunks = [chunk or self._chosen_chunk(cell) for chunk, cell in each]
             run = store.this_run(self.devices, self.study.precision)
             manifest = dataclasses.replace(store.new_manifest(self.study, chunks), runs=(run,))
             if before is not None:
@@ -209,11 +211,15 @@ class _Run:
     def _missing(self, manifest: Manifest) -> list[list[int]]:
         """Return the first seeds of those chunks of this run that have to be played, for each cell."""
         missing = []
-        for cell, stored, share in zip(self.study.cells, manifest.cells, self._shares(manifest), strict=True):
+        for stored, share in zip(manifest.cells, self._shares(manifest), strict=True):
             is_there = [self.processes.agree_on_number(self._is_there(manifest, stored, first)) for first in share]
             missing.append([first for first, there in zip(share, is_there, strict=True) if not there])
-            if missing[-1] and self._smaller_chunk(cell, stored.chunk) is not None:
-                raise RunError(f"cell {cell.title}: {self._needs(cell, stored.chunk)}")
+        each = zip(self.study.cells, manifest.cells, missing, strict=True)
+        to_play = [(cell, stored.chunk) for cell, stored, firsts in each if firsts]
+        self._compile(to_play)
+        for cell, chunk in to_play:
+            if self._smaller_chunk(cell, chunk) is not None:
+                raise RunError(f"cell {cell.title}: {self._needs(cell, chunk)}")
         return missing
 
     def _is_there(self, manifest: Manifest, cell: StoredCell, first: int) -> bool:
@@ -239,10 +245,39 @@ class _Run:
             shards = {**manifest.shards, **self.checksums}
             dataclasses.replace(manifest, updated=store.now(), shards=shards).write(self.folder)
 
+    def _compile(self, wanted: list[tuple[Cell, int]]) -> None:
+        """Compile the programs of cells with their chunks side by side, each program once."""
+        first_of = dict[object, tuple[Cell, int]]()
+        for cell, chunk in wanted:
+            leaves, structure = jax.tree.flatten((cell.algorithm, cell.environment, cell.recorders))
+            kind = (structure, tuple((np.shape(x), jax.dtypes.result_type(x)) for x in leaves), chunk)
+            if (cell.hash, chunk) not in self.smaller_chunks:
+                first_of.setdefault(kind, (cell, chunk))
+
+        if self.processes.are_many or len(first_of) < 2:  # many processes agree on every number, one after the other
+            return
+
+        def compile(cell: Cell, chunk: int) -> None:
+            with in_precision(self.study.precision):  # it is of the thread
+                self._smaller_chunk(cell, chunk)
+
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, _COMPILERS)) as threads:
+            started = [threads.submit(compile, cell, chunk) for cell, chunk in first_of.values()]
+            bar = {"unit": "program", "total": len(started), "leave": False, "disable": not self.shows_progress}
+            try:
+                for done in tqdm(as_completed(started), desc="compiling", **bar):
+                    done.result()
+            finally:
+                threads.shutdown(cancel_futures=True)
+
+    def _first_chunk(self, cell: Cell) -> int:
+        """Return the seeds per shard to begin with: those given, or as many as play for some seconds."""
+        mesh = Mesh(np.array(self.devices), ("runs",))
+        return self.study.chunk or engine.chosen_chunk(cell.environment, self.study.seeds, self.study.length, mesh)
+
     def _chosen_chunk(self, cell: Cell) -> int:
-        """Return the seeds per shard of a cell that has none yet."""
-        given, mesh = self.study.chunk, Mesh(np.array(self.devices), ("runs",))
-        chunk = given or engine.chosen_chunk(cell.environment, self.study.seeds, self.study.length, mesh)
+        """Return the seeds per shard of a cell that has none yet: fewer, where memory is scarce."""
+        given, chunk = self.study.chunk, self._first_chunk(cell)
         while (smaller := self._smaller_chunk(cell, chunk)) is not None:
             if given is not None or smaller == 0:
                 hint = f"a chunk of {smaller} would fit" if smaller else "not even a few seeds would fit"

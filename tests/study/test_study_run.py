@@ -7,6 +7,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import threading
 import warnings
 
 import jax
@@ -125,6 +126,22 @@ def test_a_second_run_plays_and_compiles_nothing(whole, copy, tmp_path):
         play(small_study(), tmp_path / "again")  # all of it, by the programs that are there
     assert not found
     assert stored(tmp_path / "again") == before
+
+
+def test_each_program_is_compiled_once_and_beside_the_others(whole, tmp_path, monkeypatch):
+    compiled, together = [], threading.Barrier(2, timeout=60)
+    memory = run.Program.memory
+
+    def spy(self, num_rounds):
+        if threading.current_thread() is not threading.main_thread():
+            compiled.append(type(self.algorithm).__name__)
+            together.wait()  # broken, unless both are under way at once
+        return memory(self, num_rounds)
+
+    monkeypatch.setattr(run.Program, "memory", spy)
+    play(small_study(), tmp_path / "study")
+    assert sorted(compiled) == ["Oful", "UniformPlay"]  # two cells of each
+    assert stored(tmp_path / "study") == stored(whole)
 
 
 @pytest.mark.parametrize("num", [1, 2, 5])
