@@ -186,6 +186,12 @@ class Manifest:
     runs: tuple[Table, ...]  # versions and devices, one entry for each change of them
     shards: Mapping[str, str]  # file -> SHA-256
     format: int = FORMAT
+    stopping: Table | None = None  # rule and decisions of jaxvar.study.until, if it chose the number of seeds
+
+    def table(self) -> dict[str, object]:
+        """Return the manifest as JSON has it: without a rule where none was used."""
+        found = dataclasses.asdict(self)
+        return found if self.stopping is not None else {k: v for k, v in found.items() if k != "stopping"}
 
     def chunks(self, cell: StoredCell) -> list[int]:
         """Return the first seed of each of a cell's shards."""
@@ -193,7 +199,7 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write ``run.json``."""
-        text = json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=True)
+        text = json.dumps(self.table(), indent=1, ensure_ascii=True)
         write(folder / "run.json", text.encode() + b"\n")
 
 
@@ -268,6 +274,8 @@ def _check(manifest: Manifest) -> None:
                 raise ValueError(f"a cell's label is {text!r}")
     if not isinstance(manifest.study, dict) or not isinstance(manifest.shards, dict):
         raise ValueError("its study is no table")
+    if not isinstance(manifest.stopping, dict | None):
+        raise ValueError(f"its stopping is {manifest.stopping!r}")
 
 
 def this_run(devices: Sequence[jax.Device], precision: str) -> dict[str, object]:
