@@ -75,7 +75,8 @@ class Run:
     resume: bool = True
     """Resume a study that was interrupted. With --no-resume a folder that holds results is refused."""
     force: bool = False
-    """Use a folder that holds another study: cells that are the same are kept, all others played anew."""
+    """Use a folder that holds another study: cells that are the same are kept, all others played anew. With
+    --until-separated, also decide anew by another rule."""
     shard: Annotated[str, tyro.conf.arg(metavar="I/N")] = "1/1"
     """Play only part I of N, as a member of a job array."""
     device: Literal["cpu", "gpu", "tpu"] | None = None

@@ -93,7 +93,7 @@ def run_until_separated(
     stage may spend the share of ``error_rate`` that its new seeds are of ``max_seeds``, divided by the number of
     comparisons, and decides those whose interval at that level excludes zero. So the probability that any decision is
     wrong is at most ``error_rate`` if differences are normal. Intervals are corrected for skewness; with heavy tails
-    the probability may be two or three times as high. Algorithms that play alike are never separated, and use all seeds
+    it was up to three times as high in simulations. Algorithms that play alike are never separated, and use all seeds
     unless a tolerance is given.
 
     Args:
