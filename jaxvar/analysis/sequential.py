@@ -18,9 +18,9 @@ between stages and comparisons, and whenever the study stops.
 few seeds. So an end of the interval is the outer one of Student's interval and of Hall's, which is corrected for
 skewness (Hall 1992, "On the removal of skewness by transformation"). For normal differences the proof holds all the
 same, since the interval only grows. For others the error rate was simulated, with alpha = 5 % and 16 to 128 seeds
-(tests/analysis/test_analysis_sequential.py). With three comparisons it is about 5 % for exponential and gamma variables,
-where Student's interval alone gives 13 to 21 %, and 10 to 12 % for lognormal ones of sigma = 1. With twelve comparisons
-it is up to 7 % and 16 %.
+(tests/analysis/test_analysis_sequential.py). With three comparisons it is about 5 % for exponential and gamma
+variables, where Student's interval alone gives 13 to 21 %, and 10 to 12 % for lognormal ones of sigma = 1. With twelve
+comparisons it is up to 7 % and 16 %.
 """
 
 from __future__ import annotations
