@@ -51,6 +51,7 @@ from jaxvar.study.factories import RunError, StudyError
 from jaxvar.study.result import CellResult, StudyResult, load
 from jaxvar.study.run import run_study
 from jaxvar.study.toml import read_study
+from jaxvar.study.until import run_until_separated
 from jaxvar.theory import audit, calibration
 from jaxvar.wrappers.algorithms import batched, delayed
 from jaxvar.wrappers.environments import corrupted, drifting
@@ -122,6 +123,7 @@ __all__ = [
     "riverswim",
     "run",
     "run_study",
+    "run_until_separated",
     "save",
     "schedules",
     "simulate",

@@ -62,7 +62,7 @@ def _size(grid: Grid) -> dict[str, object]:
     if not cells:
         return {}
     runs = sum(len(cell.seeds) for cell in cells)
-    played = [speed(cell) for cell in cells]
+    played, stopping = [speed(cell) for cell in cells], grid.result.config.get("stopping")
     return {
         "seeds": span(len(cell.seeds) for cell in cells),
         "rounds": span(cell.num_rounds for cell in cells),
@@ -72,6 +72,7 @@ def _size(grid: Grid) -> dict[str, object]:
         "failed": runs - sum(place.well for place in grid.places),
         "played": sum(s.seeds * s.rounds for s in played),
         "seconds": sum(s.seconds for s in played),
+        "stopping": stopping.get("sentence") if isinstance(stopping, Mapping) else None,
     }
 
 

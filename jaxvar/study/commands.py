@@ -14,11 +14,13 @@ import jax
 import tyro
 
 from jaxvar.cli import keep_programs
+from jaxvar.study.definition import Study
 from jaxvar.study.export import Format, export
 from jaxvar.study.factories import RunError, StudyError
-from jaxvar.study.result import failures, load, merge
+from jaxvar.study.result import StudyResult, failures, load, merge
 from jaxvar.study.run import run_study
 from jaxvar.study.toml import read_study
+from jaxvar.study.until import run_until_separated, verdicts
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 P = ParamSpec("P")
@@ -61,10 +63,21 @@ class Run:
     """Seeds per shard, instead of the study's."""
     precision: Literal["float64", "float32"] | None = None
     """Type of all numbers, instead of the study's."""
+    until_separated: bool = False
+    """Double the seeds until all mean regrets are separated from the reference's, or --max-seeds are played."""
+    max_seeds: int | None = None
+    """Most seeds, with --until-separated."""
+    error_rate: float = 0.05
+    """Probability of a false decision among all comparisons together, with --until-separated."""
+    compare: tuple[str, ...] = ()
+    """Labels of the algorithms to compare with the reference, with --until-separated; all if not given."""
+    tolerance: float | None = None
+    """Share of the reference's regret, with --until-separated: a difference shown to be smaller counts as decided."""
     resume: bool = True
     """Resume a study that was interrupted. With --no-resume a folder that holds results is refused."""
     force: bool = False
-    """Use a folder that holds another study: cells that are the same are kept, all others played anew."""
+    """Use a folder that holds another study: cells that are the same are kept, all others played anew. With
+    --until-separated, also decide anew by another rule."""
     shard: Annotated[str, tyro.conf.arg(metavar="I/N")] = "1/1"
     """Play only part I of N, as a member of a job array."""
     device: Literal["cpu", "gpu", "tpu"] | None = None
@@ -91,6 +104,7 @@ class Run:
 def run_command(options: Run) -> int:
     """Run a study; returns an exit code."""
     shard = _shard(options.shard)
+    _check_until(options)
     _set_up(options)  # first, since reading a study makes arrays
     study = read_study(options.study)
     names = ("seeds", "rounds", "episodes", "chunk", "precision")
@@ -98,15 +112,7 @@ def run_command(options: Run) -> int:
         study = dataclasses.replace(study, **changes)
     out = options.out or Path("results") / study.name
     try:
-        result = run_study(
-            study,
-            out,
-            resume=options.resume,
-            force=options.force,
-            shard=shard,
-            progress=options.progress,
-            checkpoint_seconds=options.checkpoint_seconds,
-        )
+        result = _result(options, study, out, shard)
     except KeyboardInterrupt:
         print(f"\nstopped; the same command goes on from what is in {out}", file=sys.stderr)
         return INTERRUPTED
@@ -115,8 +121,49 @@ def run_command(options: Run) -> int:
     failed = failures(result)
     for line in failed:
         print(line, file=sys.stderr)
+    if options.until_separated:
+        print("\n".join(verdicts(result)), file=sys.stderr)
     print(out)
     return FAILED if failed else DONE
+
+
+def _result(options: Run, study: Study, out: Path, shard: tuple[int, int]) -> StudyResult | None:
+    if not options.until_separated:
+        return run_study(
+            study,
+            out,
+            resume=options.resume,
+            force=options.force,
+            shard=shard,
+            progress=options.progress,
+            checkpoint_seconds=options.checkpoint_seconds,
+        )
+    assert options.max_seeds is not None  # as _check_until found
+    return run_until_separated(
+        study,
+        out,
+        max_seeds=options.max_seeds,
+        error_rate=options.error_rate,
+        compare=options.compare,
+        tolerance=options.tolerance,
+        resume=options.resume,
+        force=options.force,
+        progress=options.progress,
+        checkpoint_seconds=options.checkpoint_seconds,
+    )
+
+
+def _check_until(options: Run) -> None:
+    """Refuse options that do not go together with --until-separated, or not without it."""
+    if options.until_separated:
+        if options.max_seeds is None:
+            raise StudyError("--until-separated needs a limit: give it with --max-seeds")
+        if options.shard != "1/1":
+            raise StudyError(f"--until-separated plays whole stages, and --shard only a part of them, {options.shard}")
+        return
+    for name in ("max_seeds", "error_rate", "compare", "tolerance"):
+        if getattr(options, name) != getattr(Run, name):
+            raise StudyError(f"--{name.replace('_', '-')} is an option of --until-separated, which was not given")
 
 
 def _shard(text: str) -> tuple[int, int]:

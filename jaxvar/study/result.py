@@ -151,7 +151,7 @@ def load(folder: str | Path, *, partial: bool = False) -> StudyResult:
         question=str(study.get("question", "")),
         unit=manifest.unit,
         reference=study.get("reference"),
-        config=dataclasses.asdict(manifest),
+        config=manifest.table(),
         cells=tuple(found),
     )
 

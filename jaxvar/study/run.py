@@ -180,7 +180,9 @@ class _Run:
                 runs = before.runs if before.runs[-1:] == (run,) else (*before.runs, run)
                 if len(runs) > 1 and any(r.get("jax") != run["jax"] for r in runs):
                     self._say(f"{self.folder} was begun with other versions: the last digits of its shards may differ")
-                manifest = dataclasses.replace(manifest, created=before.created, runs=runs, shards=before.shards)
+                manifest = dataclasses.replace(
+                    manifest, created=before.created, runs=runs, shards=before.shards, stopping=before.stopping
+                )
             self.processes.write(lambda: manifest.write(self.folder))
         return manifest
 
@@ -195,7 +197,7 @@ class _Run:
             store.sign_seconds(self.folder, before)
         found = differences(self.study, before)
         if found and force:
-            return dataclasses.replace(before, shards={})  # those that still fit are found again
+            return dataclasses.replace(before, shards={}, stopping=None)  # shards that still fit are found again
         if found:
             raise RunError(
                 f"{self.folder} holds another study, and only seeds, rounds and cells may be added; what changed:\n  "

@@ -89,6 +89,12 @@ class Manifest:
     runs: tuple[Table, ...]  # versions and devices, one entry for each change of them
     shards: Mapping[str, str]  # file -> SHA-256
     format: int = FORMAT
+    stopping: Table | None = None  # rule and decisions of jaxvar.study.until, if it chose the number of seeds
+
+    def table(self) -> dict[str, object]:
+        """Return the manifest as JSON has it: without a rule where none was used."""
+        found = dataclasses.asdict(self)
+        return found if self.stopping is not None else {k: v for k, v in found.items() if k != "stopping"}
 
     def chunks(self, cell: StoredCell) -> list[int]:
         """Return the first seed of each of a cell's shards."""
@@ -96,7 +102,7 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write ``run.json``, in the newest format."""
-        data = files.encode_table({**dataclasses.asdict(self), "format": FORMAT})
+        data = files.encode_table({**self.table(), "format": FORMAT})
         if len(data) > _MAX_MANIFEST:
             raise RunError(
                 f"run.json would have {len(data):,} bytes, and {_MAX_MANIFEST:,} are allowed; split the study"
@@ -179,6 +185,8 @@ def _check(manifest: Manifest) -> None:
     rounds = np.asarray(manifest.rounds)
     if rounds.ndim != 1 or rounds.dtype.kind != "i" or rounds.size == 0 or np.any(np.diff(rounds, prepend=0) <= 0):
         raise ValueError("rounds do not increase")
+    if not isinstance(manifest.stopping, dict | None):
+        raise ValueError(f"its stopping is {short(manifest.stopping)}")
     if not all(isinstance(run, dict) for run in manifest.runs):
         raise ValueError("its runs are no tables")
     for name, sha256 in manifest.shards.items():
