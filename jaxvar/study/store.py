@@ -229,9 +229,9 @@ def new_manifest(study: Study, chunks: Sequence[int]) -> Manifest:
     )
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path, name: str = "run.json") -> Manifest:
     """Read the ``run.json`` of a folder; raises :class:`RunError` where there is none, or a wrong one."""
-    path = folder / "run.json"
+    path = folder / name
     try:
         found = json.loads(read(path, _MAX_MANIFEST))
         cells = tuple(StoredCell(**{**cell, "record": tuple(cell["record"])}) for cell in found["cells"])
