@@ -1,7 +1,8 @@
 // Charts as SVG files and tables as CSV files, made by the page itself.
 (() => {
-  const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "stroke-linecap", "opacity"];
-  const TEXT_STYLES = ["fill", "font-family", "font-size"];
+  // Styles that a file needs, with the values that need not be written.
+  const STYLES = { fill: "", stroke: "none", "stroke-width": "", "stroke-dasharray": "none", "stroke-linejoin": "miter", "stroke-linecap": "butt", opacity: "1" };
+  const TEXT_STYLES = { fill: "", "font-size": "" };
 
   function save(name, type, text) {
     const link = document.createElement("a");
@@ -49,8 +50,11 @@
       const style = getComputedStyle(part);
       if (style.display === "none" && !part.closest("defs") && part.tagName !== "title") part.remove();
       if (part.closest("defs, title") || part.tagName === "g") continue;
-      for (const name of part.tagName === "text" ? TEXT_STYLES : STYLES) part.setAttribute(name, style.getPropertyValue(name));
+      for (const [name, usual] of Object.entries(part.tagName === "text" ? TEXT_STYLES : STYLES)) {
+        if (style.getPropertyValue(name) !== usual) part.setAttribute(name, style.getPropertyValue(name));
+      }
     }
+    file.setAttribute("font-family", getComputedStyle(file).fontFamily);
     file.remove();
     if (theme === undefined) delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = theme;
@@ -93,31 +97,30 @@
     return lines.join("\r\n") + "\r\n";
   }
 
+  function saveFigures(place, name, legend) {
+    place.querySelectorAll("figure").forEach((figure, i) => {
+      const [caption, picture] = [figure.querySelector("figcaption").textContent, figure.querySelector("svg")];
+      const press = () => save(`${name}-${i + 1}`, "image/svg+xml", svgFile(picture, caption, legend()));
+      figure.append(button("SVG", `Save as SVG: ${caption}`, press));
+    });
+  }
+
   for (const block of document.querySelectorAll(".plot")) {
-    const chart = block.querySelector(".chart");
+    const name = block.dataset.key;
     const hasPoint = block.querySelector(".legend .point") !== null;
-    const setting = () => {
-      const list = block.querySelector("select[name=setting]");
-      return list ? list.selectedOptions[0].textContent : block.querySelector("figcaption").textContent;
-    };
     const legend = () =>
       [...block.querySelectorAll(".legend li")]
         .filter((item) => item.querySelector("[aria-pressed=false]") === null)
         .map((item) => ({ curve: +item.dataset.curve, name: item.textContent, hasPoint }));
-    const name = block.dataset.key;
-    block.querySelector(".controls").append(
-      button("SVG", "Save the chart as SVG", () => save(name, "image/svg+xml", svgFile(chart.querySelector("svg"), setting(), legend()))),
-    );
-    block.querySelectorAll("figure").forEach((figure, i) => {
-      const [caption, picture] = [figure.querySelector("figcaption").textContent, figure.querySelector("svg")];
-      figure.append(button("SVG", `Save as SVG: ${caption}`, () => save(`${name}-${i + 1}`, "image/svg+xml", svgFile(picture, caption, legend()))));
-    });
+    const press = () => {
+      const list = block.querySelector("select[name=setting]");
+      const title = (list ? list.selectedOptions[0] : block.querySelector("figcaption")).textContent;
+      save(name, "image/svg+xml", svgFile(block.querySelector(".chart svg"), title, legend()));
+    };
+    block.querySelector(".controls").append(button("SVG", "Save the chart as SVG", press));
+    saveFigures(block, name, legend);
   }
-  document.querySelectorAll(".overview.rows figure").forEach((figure, i) => {
-    const [caption, picture] = [figure.querySelector("figcaption").textContent, figure.querySelector("svg")];
-    const name = `${figure.closest("section").id}-${i + 1}`;
-    figure.append(button("SVG", `Save as SVG: ${caption}`, () => save(name, "image/svg+xml", svgFile(picture, caption, []))));
-  });
+  for (const rows of document.querySelectorAll(".overview.rows")) saveFigures(rows, rows.closest("section").id, () => []);
   for (const table of document.querySelectorAll(".scroll > table")) {
     const saved = button("CSV", `Save as CSV: ${table.caption.textContent}`, () => save(table.id, "text/csv", csvFile(table)));
     table.parentElement.after(saved);
