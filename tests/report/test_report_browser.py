@@ -328,7 +328,8 @@ def test_chart_is_saved_as_svg(browser, pages, tmp_path, dark):
     assert path.name == "made_up-regret.svg" and browser.ask(background) == before
     browser.one("button.theme").click()
     after = browser.ask(background)
-    browser.saved(tmp_path, "#regret .controls .save")
+    (tmp_path / "again").mkdir()
+    browser.saved(tmp_path / "again", "#regret .controls .save")
     assert browser.ask(background) == after != before  # also what the reader chose
     root = ElementTree.fromstring(path.read_text("utf-8"))
     assert root.tag == "{http://www.w3.org/2000/svg}svg" and float(root.get("width")) > 600
