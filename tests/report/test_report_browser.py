@@ -419,6 +419,15 @@ def test_prints(browser, pages):
     assert all(svg.is_displayed() for svg in browser.all(".overview:not([hidden]) svg, .chart svg"))
 
 
+def test_folded_pictures_are_printed(browser, pages):
+    """Those of more settings than are shown side by side."""
+    browser.open(pages["large"])
+    folded = "[...document.querySelectorAll('details.many')].map((e) => e.open)"
+    assert browser.ask(folded) == [False] * 3
+    assert browser.pdf().startswith(b"%PDF-")
+    assert browser.ask(folded) == [True] * 3
+
+
 def test_without_script_numbers_and_curves_are_there(browser, pages, usual):
     """Tables, static curves and configuration need no script; controls that would do nothing are not shown."""
     browser.open(pages["usual"], script=False)
