@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
+from jaxvar import files
 from jaxvar.report import page
 from jaxvar.study import run, store, until
 from jaxvar.study.commands import Run, run_command
@@ -145,7 +146,7 @@ def test_another_rule_is_refused_or_said(copy):
 
 def test_a_damaged_rule_is_refused_with_a_sentence(copy):
     found = json.loads((copy / "run.json").read_text())
-    (copy / "run.json").write_text(json.dumps({**found, "stopping": [1]}))
+    (copy / "run.json").write_bytes(files.encode_table({**found, "stopping": [1]}))
     with pytest.raises(jv.RunError, match=r"cannot be read: its stopping is \[1\]"):
         store.read_manifest(copy)
 
