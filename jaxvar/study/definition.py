@@ -35,7 +35,7 @@ _ROLES: dict[Role, str] = {"algorithm": "algorithms", "environment": "environmen
 _KINDS = {"bandit": "bandits, in rounds", "episodes": "Markov decision processes, in episodes"}
 _SPACINGS = {"linear": linear_spaced, "log": log_spaced}
 _MAX_INT32 = 2**31 - 1  # rounds and seeds are int32
-_MAX_QUESTION = 2000  # characters
+MAX_QUESTION = 2000  # characters
 _MAX_TEXT = 200  # characters of a label
 _UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of characters, separators of lines
 
@@ -279,7 +279,8 @@ def check_text(name: str, value: object, *, most: int = _MAX_TEXT, lines: bool =
     return value
 
 
-def _check_study_name(value: object) -> str:
+def check_study_name(value: object) -> str:
+    """Return ``value``, a text that can name a file or a folder and never leads out of the one it is put in."""
     name = check_text("name", value)
     if name.startswith(".") or any(c in name for c in "/\\"):  # it may become a folder's name
         raise StudyError(f"name must not start with a dot nor hold slashes, got {short(name)}")
@@ -334,8 +335,8 @@ def _count(name: str, *, low: int = 1, optional: bool = False) -> Callable[[obje
 
 
 _CHECKS: dict[str, Callable[[object], object]] = {
-    "name": _check_study_name,
-    "question": lambda v: v if v == "" else check_text("question", v, most=_MAX_QUESTION, lines=True),
+    "name": check_study_name,
+    "question": lambda v: v if v == "" else check_text("question", v, most=MAX_QUESTION, lines=True),
     "seeds": _count("seeds"),
     "rounds": _count("rounds", optional=True),
     "episodes": _count("episodes", optional=True),

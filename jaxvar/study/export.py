@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxvar import files, parameters, tidy
 from jaxvar.parameters import Array
+from jaxvar.study.definition import check_study_name
 from jaxvar.study.result import StudyResult, blocks
 
 Format = Literal["csv", "netcdf", "npz"]
@@ -29,7 +30,7 @@ def export(result: StudyResult, to: Format, path: str | Path | None = None) -> P
       path: the file; if not given, the study's name in the current folder.
     """
     parameters.check_choice("to", to, tuple(_ENDINGS))
-    path = Path(path) if path is not None else Path(f"{result.name}.{_ENDINGS[to]}")
+    path = Path(path) if path is not None else Path(f"{check_study_name(result.name)}.{_ENDINGS[to]}")
     with files.writing(path) as file:
         if to == "csv":
             _write_csv(result, file)

@@ -19,8 +19,9 @@ import numpy as np
 from jax.sharding import Mesh
 from tqdm import tqdm
 
-from jaxvar import engine, parameters
+from jaxvar import engine, files, parameters
 from jaxvar.engine import Program, is_accelerator
+from jaxvar.files import Damaged
 from jaxvar.game import violated_assumptions
 from jaxvar.study import shards, store
 from jaxvar.study.cells import Cell
@@ -128,7 +129,7 @@ class _Run:
         self.processes = Processes(self.devices)
         self.shows_progress = self.progress and self.processes.is_writer
         self.key_data = np.array([self.study.key >> 32, self.study.key % 2**32], np.uint32)
-        self.checksums: dict[str, str] = {}  # of finished shards
+        self.checksums: dict[str, str] = {}  # of the shards of this run; empty text where one is not finished
         self.programs: dict[tuple[str, int], Program] = {}  # by cell and chunk
         self.smaller_chunks: dict[tuple[str, int], int | None] = {}  # likewise
 
@@ -137,12 +138,13 @@ class _Run:
         with contextlib.ExitStack() as stack:
 
             def enter() -> None:
-                store.make_folder(self.folder)
+                files.make_folder(self.folder)
                 stack.enter_context(store.locked(self.folder, self.shard))
 
             self.processes.write(enter)
             manifest = self._manifest(resume, force)
             missing = self._missing(manifest)
+            self.processes.write(self._write_checksums)  # without those of shards that are played again
             try:
                 self._play(manifest, missing)
             except BaseException:
@@ -187,6 +189,8 @@ class _Run:
         if not resume:
             raise RunError(f"{self.folder} holds a study already; resume it, or name another folder")
         before = store.read_manifest(self.folder)
+        if before.format == store.OLD_FORMAT:
+            store.sign_seconds(self.folder, before)
         found = differences(self.study, before)
         if found and force:
             return dataclasses.replace(before, shards={})  # those that still fit are found again
@@ -221,11 +225,12 @@ class _Run:
         if not self.processes.is_writer:
             return False
         path = cell.path(self.folder, "shards", first)
+        self._finished(path, "")
         try:
             self._finished(path, read_shard(self.folder, manifest, cell, first).sha256)
         except (FileNotFoundError, Shorter):
             return False
-        except store.Damaged as error:
+        except Damaged as error:
             self._say(f"{path} is damaged and will be played again: {error}")
             return False
         return True
@@ -236,7 +241,7 @@ class _Run:
     def _write_checksums(self) -> None:
         with store.manifest_locked(self.folder):
             manifest = store.read_manifest(self.folder)
-            shards = {**manifest.shards, **self.checksums}
+            shards = {k: v for k, v in {**manifest.shards, **self.checksums}.items() if v}
             dataclasses.replace(manifest, updated=store.now(), shards=shards).write(self.folder)
 
     def _chosen_chunk(self, cell: Cell) -> int:
