@@ -229,6 +229,7 @@ class FgtsVa(ToldVariance):
     )
     lam: Number = number(above=0, default=1.0, doc="the ridge; the prior is N(0, I / (2 lam)).")
     num_proposals: int | None = count(
+        high=2**20,
         default=None,
         doc="drawn in each round, 8 for each arm if not given. Should all be refused, which is counted in "
         "``state.num_refused`` and has probability below exp(-8), the one nearest to acceptance is taken.",
