@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and entries of CSV files that no spreadsheet runs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
+
+_FORMULA_STARTS = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")  # full-width forms are read like the others
 
 
 @contextlib.contextmanager
@@ -47,3 +49,17 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def csv_entry(value: object) -> object:
+    """Return an entry for a CSV file; text that a spreadsheet would run as a formula gets an apostrophe before it.
+
+    A label such as ``=HYPERLINK(...)`` is then shown as text. Numbers stay as they are, also negative ones.
+    """
+    if not isinstance(value, str) or not value.startswith(_FORMULA_STARTS):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -336,13 +337,18 @@ def _resumed(task: Task, processes: Processes) -> Progress:
 
 
 def _read_checkpoint(task: Task) -> Progress | None:
+    path, wanted = task.path("checkpoints"), _checkpoint_identity(task)
     try:
-        identity, arrays = store.decode(store.read(task.path("checkpoints")))
-    except (FileNotFoundError, store.Damaged):
-        return None  # the shard is played from its start
-    wanted = _checkpoint_identity(task)
-    capacity, round = identity.get("capacity"), identity.get("round")
-    if {k: identity.get(k) for k in wanted} != wanted or not isinstance(capacity, int) or not isinstance(round, int):
+        identity, arrays = store.decode(store.read(path))
+        capacity, round = identity.get("capacity"), identity.get("round")
+        is_mine = {name: identity.get(name) for name in wanted} == wanted
+        if not is_mine or not isinstance(capacity, int) or not isinstance(round, int):
+            raise store.Damaged("it belongs to other seeds or to another version of jaxvar")
+    except FileNotFoundError:
+        return None
+    except store.Damaged as error:
+        seeds = f"seeds {task.first} to {task.first + task.cell.chunk - 1}"
+        print(f"{path} cannot be used: {error}; {seeds} are played from the start", file=sys.stderr)
         return None
     program = _grown(task.program, capacity)
     if _capacity(program.algorithm) != capacity or not 0 < round <= task.num_rounds:
