@@ -47,7 +47,7 @@ class Run:
     """Run a study, or what is left of it, into a folder of results."""
 
     study: tyro.conf.Positional[str]
-    """A TOML file, or the name of a study that comes with jaxvar: headline, episodes, quick."""
+    """A TOML file, the run.json of a study to repeat, or a study that comes with jaxvar: headline, episodes, quick."""
     out: Path | None = None
     """The folder; results/NAME if not given. A folder that holds a part of the same study is resumed."""
     seeds: int | None = None

@@ -136,9 +136,9 @@ def new_manifest(study: Study, chunks: Sequence[int]) -> Manifest:
     )
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path, name: str = "run.json") -> Manifest:
     """Read the ``run.json`` of a folder; raises :class:`RunError` where there is none, or a wrong one."""
-    path = folder / "run.json"
+    path = folder / name
     try:
         found, is_signed = files.decode_table(files.read(path, _MAX_MANIFEST))
         if not is_signed and found.get("format") != OLD_FORMAT:

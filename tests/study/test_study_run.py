@@ -1,8 +1,10 @@
 """Running a study: whatever happens on the way, the same numbers come out; and what must not happen is said."""
 
 import contextlib
+import dataclasses
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar.study import definition, run
+from jaxvar.study import definition, run, store
 from jaxvar.study.cells import cells
 from jaxvar.study.commands import Run, export_command, merge_command, run_command
 from jaxvar.study.result import failures, merge
@@ -503,6 +505,36 @@ def test_the_command_runs_the_study_of_a_file(whole, toml, tmp_path, capsys):
     assert stored(tmp_path / "out") == stored(whole)
     assert run_command(Run(study=str(toml), out=tmp_path / "out", seeds=24, progress=False)) == 0
     assert len(jv.load(tmp_path / "out").cells[0].seeds) == 24
+
+
+def test_the_command_repeats_a_study_from_its_run_json(whole, tmp_path):
+    """With the same cells, chunks and bytes, also from a copy of the file under another name."""
+    copied = shutil.copy(whole / "run.json", tmp_path / "copied.json")
+    assert jv.read_study(copied) == jv.read_study(whole / "run.json") == small_study()
+    assert run_command(Run(study=str(copied), out=tmp_path / "again", progress=False)) == 0
+    assert stored(tmp_path / "again") == stored(whole)
+
+
+def test_a_repeated_study_keeps_the_chunk_that_was_chosen(tmp_path):
+    """Sums depend on the chunk in their last digits."""
+    study = small_study(chunk=None)
+    store.new_manifest(study, [12] * 4).write(tmp_path)
+    assert jv.read_study(tmp_path / "run.json") == dataclasses.replace(study, chunk=12)
+    store.new_manifest(study, [12, 12, 12, 8]).write(tmp_path)
+    assert jv.read_study(tmp_path / "run.json") == study
+
+
+def test_a_damaged_run_json_is_refused_in_a_sentence(whole, toml, tmp_path, capsys):
+    text = (whole / "run.json").read_text()
+    unknown = re.sub(r'"name": "oful"', '"name": "unknown"', text)
+    for content in (text[:200], "{}", "[]", "", toml.read_text(), unknown):
+        path = tmp_path / "run.json"
+        path.write_text(content)
+        assert run_command(Run(study=str(path), out=tmp_path / "out")) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"jaxvar: {path}") and said.count("\n") == 1 and not (tmp_path / "out").exists()
+    assert run_command(Run(study=str(tmp_path / "none.json"), out=tmp_path / "out")) == 2
+    assert "there is no such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
