@@ -122,7 +122,7 @@ def make_folder(path: Path) -> None:
 def read(path: Path, most: int = MAX_FILE) -> bytes:
     """Read a regular file, not what a link points to; raises :class:`Damaged`, or ``FileNotFoundError``."""
     with _opened(path, most) as file:
-        return file.read(most)
+        return file.read(os.fstat(file.fileno()).st_size)  # of ``most`` bytes, Python would take all at once
 
 
 def check_sum(path: Path) -> None:

@@ -12,6 +12,8 @@ Whatever takes more than five seconds or a gigabyte is a finding too. Worker pro
 hangs or dies ends only its own case.
 """
 
+import argparse
+import collections
 import contextlib
 import dataclasses
 import faulthandler
@@ -19,12 +21,16 @@ import multiprocessing
 import os
 import random
 import resource
+import shutil
+import sys
+import tempfile
 import time
 from pathlib import Path
 
+KINDS = ("flip", "file", "factory")
 MOST_SECONDS = 5.0  # of processor time: the machine may be busy with something else
 MOST_BYTES = 10**9
-ADDRESS_SPACE = 4 * 2**30  # that a worker may take on top of what it has once it is warm
+ADDRESS_SPACE = 4 * 2**30  # bytes that a case may ask for on top of what its process has
 PATIENCE = 30.0  # seconds until a worker is ended that does not answer
 
 
@@ -41,11 +47,9 @@ class Outcome:
 def serve(connection, base):
     """Run cases as they are asked for, in a process of its own."""
     os.environ |= {"JAX_ENABLE_X64": "1", "JAX_PLATFORMS": "cpu"}
-    from tests.fuzz import cases  # imports JAX: the parent need not
+    from tests.helpers import fuzz_cases as cases  # imports JAX: the parent need not
 
     cases.prepare(base)
-    limit = _status("VmSize") + ADDRESS_SPACE
-    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
     connection.send(None)
     while (asked := connection.recv()) is not None:
         kind, seed, number = asked
@@ -55,6 +59,7 @@ def serve(connection, base):
 
 
 def _measured(cases, kind, rng, base):
+    resource.setrlimit(resource.RLIMIT_AS, (_status("VmSize") + ADDRESS_SPACE, resource.RLIM_INFINITY))
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before, started, used = _status("VmRSS"), time.monotonic(), time.process_time()
@@ -85,8 +90,8 @@ def _status(name):
 class Worker:
     """A process that runs one case after the other, and is started again after it was ended."""
 
-    def __init__(self, base):
-        self.base, self.process = base, None
+    def __init__(self, base, target=serve):
+        self.base, self.target, self.process = base, target, None
 
     def run(self, kind, seed, number):
         """Return the outcome of a case; one that the process does not survive is a finding."""
@@ -107,7 +112,7 @@ class Worker:
     def _start(self):
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs, self.base), daemon=True)
+        self.process = context.Process(target=self.target, args=(theirs, self.base), daemon=True)
         self.process.start()
         theirs.close()
         self.connection.recv()  # it is warm
@@ -120,3 +125,63 @@ class Worker:
             self.process.join()
             self.connection.close()
             self.process = None
+
+
+def play(cases, seed, seconds=float("inf")):
+    """Run ``cases``, pairs of a kind and a number, for as long as there is time; yield each with its outcome."""
+    end = time.monotonic() + seconds
+    base = Path(tempfile.mkdtemp(prefix="jaxvar-fuzz-"))
+    worker = Worker(base)
+    try:
+        for kind, number in cases:
+            if time.monotonic() > end:
+                return
+            yield kind, number, worker.run(kind, seed, number)
+    finally:
+        worker.end()
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def shuffled(numbers):
+    """Return all cases in an order in which no kind waits for the others."""
+    cases = [((i + 0.5) / most, kind, i) for kind, most in numbers.items() for i in range(most)]
+    return [(kind, i) for _, kind, i in sorted(cases)]
+
+
+def main(words=None):
+    """Run the program; return 1 where anything was found, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Play random cases against jaxvar.")
+    for kind in KINDS:
+        name = "factories" if kind == "factory" else f"{kind}s"
+        parser.add_argument(f"--{name}", dest=kind, type=int, default=1000, help=f"cases of this kind ({kind})")
+    parser.add_argument("--seconds", type=float, default=600.0, help="end after this time, whatever is left")
+    parser.add_argument("--seed", type=int, default=0, help="another seed is other cases")
+    parser.add_argument("--only", metavar="KIND:NUMBER", help="repeat one case, such as flip:17")
+    options = parser.parse_args(words)
+    numbers = {kind: getattr(options, kind) for kind in KINDS}
+    cases = shuffled(numbers)
+    if options.only is not None:
+        kind, _, number = options.only.partition(":")
+        if kind not in KINDS or not number.isdecimal():
+            parser.error(f"--only must be one of {', '.join(KINDS)} with a number, such as flip:17")
+        cases = [(kind, int(number))]
+    found = collections.defaultdict(list)
+    for kind, number, outcome in play(cases, options.seed, options.seconds):
+        found[kind].append(outcome)
+        if outcome.finding:
+            print(f"--seed {options.seed} --only {kind}:{number}: {outcome.finding}", flush=True)
+    print(f"\n{'kind':8} {'cases':>6} {'refused':>8} {'accepted':>9} {'found':>6} {'longest':>9} {'largest':>9}")
+    for kind, outcomes in found.items():
+        words = collections.Counter(outcome.word for outcome in outcomes)
+        longest = max(outcome.seconds for outcome in outcomes)
+        largest = max(outcome.num_bytes for outcome in outcomes) / 1e6
+        counts = f"{words['refused']:8} {words['accepted']:9} {words['found']:6}"
+        print(f"{kind:8} {len(outcomes):6} {counts} {longest:7.2f} s {largest:6.0f} MB")
+    played = sum(map(len, found.values()))
+    if played < len(cases):
+        print(f"{len(cases) - played} of {len(cases)} cases were left out: the {options.seconds:g} seconds were over")
+    return int(any(outcome.finding for outcomes in found.values() for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
