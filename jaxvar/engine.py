@@ -106,9 +106,13 @@ class Program:
         """Compile what :meth:`advance` will run; it then does not have to."""
         return self._program(num_rounds).lower(*self._abstract(self.shapes)).compile()
 
-    def memory(self, num_rounds: int) -> int:
-        """Return the bytes that one device needs while it plays its share of a chunk, by the compiled program."""
-        size = self.compile(num_rounds).memory_analysis()
+    def memory(self, num_rounds: int, is_whole: bool = False) -> int:
+        """Return the bytes that one device needs while it plays its share of a chunk, by the compiled program.
+
+        That is the program of :meth:`advance`; with ``is_whole`` that of :meth:`play`.
+        """
+        whole = self._program(num_rounds).lower(*self._abstract(None)).compile() if is_whole else None
+        size = (whole or self.compile(num_rounds)).memory_analysis()
         total = size.argument_size_in_bytes + size.output_size_in_bytes + size.temp_size_in_bytes
         return int(total - size.alias_size_in_bytes + size.generated_code_size_in_bytes)
 
