@@ -82,7 +82,7 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
-        """Return a header and rows with all digits; an interval takes three columns. None is empty, no text a formula."""
+        """Return a header and rows with all digits; an interval takes three columns, None is empty, text no formula."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         header = []
