@@ -9,22 +9,25 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 
 from jaxvar.analysis.captions import constants_text, span
 from jaxvar.analysis.intervals import mean_interval, median_interval
-from jaxvar.analysis.paired import paired, reference_of
-from jaxvar.analysis.panels import Grid, Place
+from jaxvar.analysis.paired import Paired, paired, reference_of, standings
+from jaxvar.analysis.panels import Grid, Place, grouped
 from jaxvar.analysis.slopes import slope_in_rounds, slopes_in, swept
 from jaxvar.analysis.summaries import coverage, occupancy, sample, speed
+from jaxvar.figures.style import COLOURS, DASHES
 from jaxvar.files import write_whole
-from jaxvar.report.markup import render
-from jaxvar.report.regret import regret_section
+from jaxvar.report.charts import Curves, difference_rows, final_rows, question_charts, regret_curves, spread_rows
+from jaxvar.report.drawing import look
+from jaxvar.report.markup import clean, render
 from jaxvar.status import describe
 from jaxvar.study.result import StudyResult
 
-_SCRIPTS = ("numbers.js", "chart.js", "tables.js", "theme.js")
+_SCRIPTS = ("numbers.js", "chart.js", "tables.js", "files.js", "theme.js")
 _OUTLINE_WIDTH = 100
 _LATE = 10  # exponents in the rounds leave out the first tenth of the rounds
 _LISTED_SEEDS = 12  # failed seeds that are listed per cell and cause
@@ -36,9 +39,14 @@ Row = dict[str, object]
 def page(result: StudyResult) -> str:
     """Return the whole page as text, with styles, scripts and data inside: it loads nothing else."""
     grid = Grid.of(result)
+    charts, regret, final = question_charts(grid), regret_curves(grid), _final(grid)
+    question = {"charts": charts, "rows": [] if charts else final_rows(grid)}
     sections: dict[str, tuple[str, object]] = {
-        "regret": ("Regret", regret_section(grid)),
-        "final": ("Final regret", _final(grid)),
+        "question": ("Final regret", question if regret else {}),
+        "regret": ("Regret curves", regret),
+        "paired": ("Paired differences", difference_rows(grid, final["differences"]) if regret else []),
+        "spread": ("Spread over the seeds", spread_rows(grid)),
+        "final": ("Table of final regret", final if regret else {}),
         "exponents": ("Exponents", _exponents(grid)),
         "coverage": ("Coverage", [_row(p, found=coverage(p.cell)) for p in grid.recorded("confidence")]),
         "layers": ("Layers", [_row(p, found=occupancy(p.cell)) for p in grid.recorded("layer_rounds")]),
@@ -46,9 +54,17 @@ def page(result: StudyResult) -> str:
         "failures": ("Failed seeds", [row for place in grid.places for row in _failures(place)]),
         "configuration": ("Configuration", _configuration(result.config)),
     }
-    headings = {key: heading for key, (heading, found) in sections.items() if found or key == "failures"}
+    shown = {key: heading for key, (heading, found) in sections.items() if found or key in ("regret", "failures")}
     content = {key: found for key, (_, found) in sections.items()}
-    return render("report.html", _SCRIPTS, grid=grid, result=result, size=_size(grid), headings=headings, **content)
+    drawn: list[Curves] = [*charts, *([regret] if regret else [])]
+    data = {
+        "name": clean(result.name),
+        "colours": len(COLOURS),
+        "dashes": len(DASHES),
+        "charts": [chart.data() for chart in drawn],
+    }
+    common = {"grid": grid, "result": result, "size": _size(grid), "headings": shown, "data": data, "look": look}
+    return render("report.html", _SCRIPTS, **common, **content)
 
 
 def write_page(result: StudyResult, path: str | Path) -> Path:
@@ -80,27 +96,36 @@ def _row(place: Place, **found: object) -> Row:
     return {"setting": place.setting, "place": place, **found}
 
 
-def _final(grid: Grid) -> dict[str, object]:
-    """Return means, medians and paired differences at the last round, and why some differences are missing."""
+class _Final(TypedDict):
+    """The section on the regret at the last round."""
+
+    rows: list[Row]
+    differences: list[tuple[Place, Paired]]
+    reasons: list[str]  # why some differences are missing
+    is_ranked: bool  # an algorithm has another one to be compared with
+
+
+def _final(grid: Grid) -> _Final:
+    """Return means, medians, paired differences and standings at the last round."""
     places, reference = grid.recorded("regret"), grid.result.reference
-    means = [mean_interval(sample(p.cell).final) for p in places]
-    largest: dict[int, float] = {}  # of each environment setting: the end of its axis
-    for p, mean in zip(places, means, strict=True):
-        largest[p.setting] = max(float(mean.high), largest.get(p.setting, 0.0))
-    rows, reasons, is_compared = [], list[str](), False
-    for p, mean in zip(places, means, strict=True):
+    standing: dict[tuple[int, int], str] = {}
+    for group in grouped(places, lambda place: place.setting).values():
+        if len(group) > 1:
+            words = standings([p.cell for p in group])
+            standing |= {(p.setting, p.curve): word for p, word in zip(group, words, strict=True)}
+    found: _Final = {"rows": [], "differences": [], "reasons": [], "is_ranked": bool(standing)}
+    for p in places:
         difference = None
         if reference is not None and p.cell.algorithm != reference:
             try:
-                difference = paired(p.cell, reference_of(grid.result, p.cell, reference))
-                is_compared = True
+                difference = paired(p.cell, reference_of(grid.result, p.cell, reference), resamples=1)  # not shown
+                found["differences"].append((p, difference))
             except ValueError as reason:
-                reasons.append(str(reason))
-        median = median_interval(sample(p.cell).final)
-        scale = 96 / largest[p.setting] if largest[p.setting] > 0 else 0.0
-        drawn = [f"{2 + scale * max(0.0, float(v)):.2f}%" for v in (mean.estimate, mean.low, mean.high)]
-        rows.append(_row(p, mean=mean, median=median, whisker=drawn, paired=difference))
-    return {"rows": rows, "is_compared": is_compared, "reasons": reasons} if rows else {}
+                found["reasons"].append(str(reason))
+        last, word = sample(p.cell).final, standing.get((p.setting, p.curve), "")
+        mean, median = mean_interval(last), median_interval(last)
+        found["rows"].append(_row(p, mean=mean, median=median, paired=difference, standing=word))
+    return found
 
 
 def _exponents(grid: Grid) -> dict[str, object]:
@@ -134,13 +159,14 @@ def _failures(place: Place) -> list[Row]:
     return rows
 
 
-def _configuration(config: Mapping[str, object]) -> dict[str, str]:
+def _configuration(config: Mapping[str, object]) -> dict[str, object]:
     """Return the study's definition, its last run and the whole configuration as text."""
     study, runs, last = config.get("study"), config.get("runs"), ""
     if isinstance(runs, list | tuple) and runs and isinstance(runs[-1], Mapping):
         last = ", ".join(f"{name} {value}" for name, value in runs[-1].items())
     return {
         "study": outline(study) if isinstance(study, Mapping) else "",
+        "is_repeatable": isinstance(study, Mapping) and '"object": ' not in outline(study),
         "last_run": last,
         "everything": outline(config),
         "identity": f", study {config['study_hash']}" if "study_hash" in config else "",
