@@ -24,8 +24,8 @@ import numpy as np
 import tqdm
 
 import jaxvar as jv
-from jaxvar import engine, files, show
-from jaxvar.study import commands, factories, store
+from jaxvar import engine, files, memory, show
+from jaxvar.study import commands, factories, run, store
 from jaxvar.study.cells import digest, jsonable
 from jaxvar.study.own import try_round
 from tests.core import test_bad_input as bad
@@ -38,7 +38,7 @@ TOML = sorted(
     [*(ROOT / "jaxvar/study/named").glob("*.toml"), *(p for x in SOME for p in (ROOT / "experiments").glob(x))]
 )
 TRACED = []  # programs of this case
-MOST_HELD = 10**11  # bytes of a chunk of seeds
+FREE = 10**9  # bytes that the machine is said to have: the same cases are then refused everywhere
 MOST_CHARACTERS = 3000  # of a message
 REFUSED, ACCEPTED = ("refused", ""), ("accepted", "")
 
@@ -69,7 +69,7 @@ def prepare(base):
             TRACED.append(program)
             try_round(program.algorithm, program.environment, program.recorders)
         held = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(program.shapes))
-        if held > MOST_HELD:
+        if held > FREE:
             raise TooLarge(f"a program is compiled that holds {held:.1e} bytes")
         sizes = ("argument", "output", "temp", "alias", "generated_code")
         size = types.SimpleNamespace(**{f"{name}_size_in_bytes": 0 for name in sizes})
@@ -78,6 +78,7 @@ def prepare(base):
     def reached(*args, **kwargs):
         raise Reached
 
+    memory.free_memory = run.free_memory = lambda mesh=None: FREE
     engine.Program.compile = compiled
     engine.Program.advance = engine.Program.play = reached
 
