@@ -144,7 +144,9 @@ class Program:
         accelerator = is_accelerator(self.mesh)
         return _compiled(kinds, block, self.mesh, num_rounds if known or accelerator else None, accelerator)
 
-    def _args(self, ids: Array, first: int, num_rounds: int, state: RunState | None) -> tuple[ArrayTree, ArrayTree]:
+    def _args(
+        self, ids: Array | jax.ShapeDtypeStruct, first: int, num_rounds: int, state: RunState | None
+    ) -> tuple[ArrayTree, ArrayTree]:
         """Return the program's arguments and their placement: runs over the devices, all else everywhere."""
         recorders = tuple(as_pytree(r) for r in self.recorders)
         both = (as_pytree(self.algorithm), self.algorithm_values, as_pytree(self.environment), self.environment_values)
@@ -161,7 +163,7 @@ class Program:
         def shape(x: Array, spec: PartitionSpec) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(self.mesh, spec))
 
-        return jax.tree.map(shape, *self._args(np.zeros((3, self.chunk), np.int32), 1, 1, state))
+        return jax.tree.map(shape, *self._args(jax.ShapeDtypeStruct((3, self.chunk), np.int32), 1, 1, state))
 
     def _place(self, x: jax.Array | Array, spec: PartitionSpec) -> jax.Array:
         sharding = NamedSharding(self.mesh, spec)

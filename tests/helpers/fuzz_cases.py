@@ -9,7 +9,6 @@ import dataclasses
 import inspect
 import io
 import json
-import math
 import re
 import shutil
 import threading
@@ -47,10 +46,6 @@ class Reached(BaseException):
     """A program was to be played: everything before it went well."""
 
 
-class TooLarge(BaseException):
-    """A program was to be compiled that no machine can hold."""
-
-
 def prepare(base):
     """Make a finished study in ``base``, if there is none, and let nothing be compiled or played from then on."""
     warnings.simplefilter("ignore")
@@ -68,11 +63,10 @@ def prepare(base):
         if not TRACED:
             TRACED.append(program)
             try_round(program.algorithm, program.environment, program.recorders)
-        held = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(program.shapes))
-        if held > FREE:
-            raise TooLarge(f"a program is compiled that holds {held:.1e} bytes")
-        sizes = ("argument", "output", "temp", "alias", "generated_code")
-        size = types.SimpleNamespace(**{f"{name}_size_in_bytes": 0 for name in sizes})
+        program._abstract(program.shapes)
+        held = memory.num_bytes(program.shapes)
+        sizes = {"argument": held, "output": 0, "temp": 0, "alias": 0, "generated_code": 0}
+        size = types.SimpleNamespace(**{f"{name}_size_in_bytes": num for name, num in sizes.items()})
         return types.SimpleNamespace(memory_analysis=lambda: size)
 
     def reached(*args, **kwargs):
@@ -232,7 +226,7 @@ def _checked(base, allowed, call):
             is_done = call() == 0
         except Reached:
             is_done = True
-        except (Exception, TooLarge) as error:
+        except Exception as error:
             return "found", described(error)
     inside = None if allowed is None else str(allowed.relative_to(base))
     for name in sorted(_listing(base) - before):
