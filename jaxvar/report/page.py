@@ -69,8 +69,7 @@ def page(result: StudyResult) -> str:
 
 def write_page(result: StudyResult, path: str | Path) -> Path:
     """Write the page to ``path``; if anything fails, an older file stays as it was."""
-    written = page(result).encode("utf-8")
-    return write_whole(Path(path), lambda file: file.write(written))
+    return write_whole(Path(path), lambda file: file.write(page(result).encode("utf-8")))
 
 
 def _size(grid: Grid) -> dict[str, object]:

@@ -193,6 +193,15 @@ def test_files_that_are_too_large_are_not_read(copy):
         target.write_bytes(data)
 
 
+def test_a_checkpoint_that_was_made_longer_is_not_read(copy, monkeypatch):
+    path, other = copy.glob("checkpoints/*/*")
+    other.unlink()
+    os.truncate(path, 7 * 2**30)
+    monkeypatch.setattr(files, "_PIECE", None)  # no piece of it can be read
+    with pytest.raises(jv.RunError, match=f"{path} is damaged: it does not end with its checksum"):
+        jv.load(copy)
+
+
 def test_the_largest_shard_is_not_too_large(whole):
     manifest = store.read_manifest(whole)
     one = manifest.cells[0]
