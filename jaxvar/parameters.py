@@ -259,6 +259,8 @@ def factory(cls: Callable[P, T]) -> Callable[P, T]:
     given = [p for p in inspect.signature(cls).parameters.values() if p.name in declared]
     given = [p.replace(annotation=hints[p.name]) for p in given]
     signature = inspect.Signature(given, return_annotation=cls)
+    ruled = [name for name, parameter in declared.items() if parameter.rule is not None]
+    is_static = {field.name: bool(field.metadata.get("static")) for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
 
     def make(*args: P.args, **kwargs: P.kwargs) -> T:
         bound = signature.bind(*args, **kwargs)
@@ -269,10 +271,10 @@ def factory(cls: Callable[P, T]) -> Callable[P, T]:
             if values[name] is not None or not may_be_none:
                 values[name] = parameter.check(name, values[name])
         made: Any = cls(**values)  # type: ignore[call-arg]
-        for field in dataclasses.fields(made):
-            ruled = declared.get(field.name)
-            if ruled and ruled.rule and field.metadata["static"] and made.__dict__[field.name] is None:
-                made.__dict__[field.name] = ruled.check(field.name, ruled.rule(made))
+        for name in sorted(ruled, key=lambda name: is_static[name]):  # what is static may follow from what is not
+            if made.__dict__[name] is None:
+                value = _by_rule(name, declared[name], made)
+                made.__dict__[name] = value if is_static[name] else None
         if hasattr(made, "check"):
             made.check()
         return typing.cast(T, made)
@@ -285,6 +287,19 @@ def factory(cls: Callable[P, T]) -> Callable[P, T]:
     described.__annotations__ = {**{p.name: p.annotation for p in given}, "return": cls}
     described.__signature__ = signature  # type: ignore[attr-defined]
     return described
+
+
+def _by_rule(name: str, parameter: Parameter, made: object) -> object:
+    """Return what a field is where None was given, checked as if it had been given."""
+    assert parameter.rule is not None
+    value = None
+    try:
+        with np.errstate(all="ignore"):
+            value = parameter.rule(made)
+            return parameter.check(name, value)
+    except (ValueError, OverflowError) as error:
+        hint = "" if value is None else f"; this follows from the other parameters: give {name}, or change them"
+        raise ValueError(f"{error}{hint}") from None
 
 
 def _documentation(cls: Any, declared: dict[str, Parameter], names: Sequence[str]) -> str:
