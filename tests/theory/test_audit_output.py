@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from jaxvar.cli import main
-from jaxvar.theory import audit as command
 from jaxvar.theory import martingales
 from jaxvar.theory.audit import page, slack_figure
 from jaxvar.theory.statement import Outcome, Statement, counterexamples, finding, table
