@@ -206,7 +206,7 @@ def _over_parameter(result: StudyResult, places: Sequence[Place], parameter: str
         panels.append(Panel(name, tuple(series), inside[0].cell.environment))
     if not panels:
         return None
-    title = settings_text({parameter: 0}).rpartition(" = ")[0]
+    title = parameter_text(parameter)
     xs = [x for panel in panels for one in panel.series for x in one.x]
     final = [v for panel in panels for one in panel.series for v in one.views[0].line]
     return Curves(
@@ -221,6 +221,11 @@ def _over_parameter(result: StudyResult, places: Sequence[Place], parameter: str
         is_log=(min(xs) > 0 and max(xs) > 8 * min(xs), _is_wide(final, 20)),
         is_points=True,
     )
+
+
+def parameter_text(parameter: str) -> str:
+    """Return a parameter as settings name it."""
+    return settings_text({parameter: 0}).rpartition(" = ")[0]
 
 
 def _over_values(curve: int, points: Sequence[tuple[float, Place]]) -> Series:
@@ -256,7 +261,8 @@ def difference_rows(grid: Grid, differences: Sequence[tuple[Place, Paired]]) -> 
         return Row(place.curve, grid.curves[place.curve], mean.estimate, mean.low, mean.high, shown)
 
     rows = [(place.setting, row(place, found)) for place, found in differences]
-    return _by_setting(grid, rows, f"regret minus that of {grid.result.reference}", is_difference=True)
+    title = f"regret minus that of {named(grid.result.reference or '', {})}"
+    return _by_setting(grid, rows, title, is_difference=True)
 
 
 def spread_rows(grid: Grid) -> list[tuple[str, Picture]]:

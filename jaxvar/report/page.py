@@ -13,7 +13,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from jaxvar.analysis.captions import constants_text, span
+from jaxvar.analysis.captions import constants_text, named, span
 from jaxvar.analysis.intervals import mean_interval, median_interval
 from jaxvar.analysis.paired import Paired, paired, reference_of, standings
 from jaxvar.analysis.panels import Grid, Place, grouped
@@ -21,7 +21,15 @@ from jaxvar.analysis.slopes import slope_in_rounds, slopes_in, swept
 from jaxvar.analysis.summaries import coverage, occupancy, sample, speed
 from jaxvar.figures.style import COLOURS, DASHES
 from jaxvar.files import write_whole
-from jaxvar.report.charts import Curves, difference_rows, final_rows, question_charts, regret_curves, spread_rows
+from jaxvar.report.charts import (
+    Curves,
+    difference_rows,
+    final_rows,
+    parameter_text,
+    question_charts,
+    regret_curves,
+    spread_rows,
+)
 from jaxvar.report.drawing import look
 from jaxvar.report.markup import clean, render
 from jaxvar.status import describe
@@ -63,7 +71,8 @@ def page(result: StudyResult) -> str:
         "dashes": len(DASHES),
         "charts": [chart.data() for chart in drawn],
     }
-    common = {"grid": grid, "result": result, "size": _size(grid), "headings": shown, "data": data, "look": look}
+    in_words = dataclasses.replace(result, reference=result.reference and named(result.reference, {}))
+    common = {"grid": grid, "result": in_words, "size": _size(grid), "headings": shown, "data": data, "look": look}
     return render("report.html", _SCRIPTS, **common, **content)
 
 
@@ -80,6 +89,7 @@ def _size(grid: Grid) -> dict[str, object]:
     runs = sum(len(cell.seeds) for cell in cells)
     played = [speed(cell) for cell in cells]
     return {
+        "environments": [named(label, {}) for label in grid.result.environments],
         "seeds": span(len(cell.seeds) for cell in cells),
         "rounds": span(cell.num_rounds for cell in cells),
         "records": span(len(cell.rounds) for cell in cells),
@@ -141,7 +151,13 @@ def _exponents(grid: Grid) -> dict[str, object]:
         rows = [{"setting": environments.index(s.environment), "slope": s} for s in slopes]
         reasons = list(dict.fromkeys(reason for slope in slopes for reason in slope.excluded))  # each reason once
         listed, more = "; ".join(reasons[:_LISTED_REASONS]), len(reasons) - _LISTED_REASONS
-        table = {"parameter": parameter, "environments": environments, "rows": rows, "reasons": listed, "more": more}
+        table = {
+            "parameter": parameter_text(parameter),
+            "environments": environments,
+            "rows": rows,
+            "reasons": listed,
+            "more": more,
+        }
         tables.append(table)
     return {"late": late, "tables": tables}
 

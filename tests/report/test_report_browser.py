@@ -16,7 +16,7 @@ from jaxvar.report import write_page
 from tests.helpers.browser import Browser
 from tests.helpers.synthetic_study import ROUNDS, cell, study, whole_study
 
-ALGORITHMS = ("SAVE (paper)", "SAVE (practical)", "AVE-UCB", "uniform", "OFUL (theorem)")
+ALGORITHMS = ("SAVE (paper)", "SAVE (practical)", "AVE-UCB", "all arms alike", "OFUL (theorem)")
 LEVELS = (0.01, 0.1, 0.3, 1.0)
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -326,6 +326,11 @@ def test_chart_is_saved_as_svg(browser, pages, tmp_path, dark):
     before = browser.ask(background)
     path = browser.saved(tmp_path, "#regret .controls .save")
     assert path.name == "made_up-regret.svg" and browser.ask(background) == before
+    browser.one("button.theme").click()
+    after = browser.ask(background)
+    (tmp_path / "again").mkdir()
+    browser.saved(tmp_path / "again", "#regret .controls .save")
+    assert browser.ask(background) == after != before  # also what the reader chose
     root = ElementTree.fromstring(path.read_text("utf-8"))
     assert root.tag == "{http://www.w3.org/2000/svg}svg" and float(root.get("width")) > 600
     parts = list(root.iter())
@@ -412,6 +417,15 @@ def test_prints(browser, pages):
     browser.command("Emulation.setEmulatedMedia", media="print", features=[])
     assert not any(e.is_displayed() for e in browser.all(".controls, button.theme, button.save"))
     assert all(svg.is_displayed() for svg in browser.all(".overview:not([hidden]) svg, .chart svg"))
+
+
+def test_folded_pictures_are_printed(browser, pages):
+    """Those of more settings than are shown side by side."""
+    browser.open(pages["large"])
+    folded = "[...document.querySelectorAll('details.many')].map((e) => e.open)"
+    assert browser.ask(folded) == [False] * 3
+    assert browser.pdf().startswith(b"%PDF-")
+    assert browser.ask(folded) == [True] * 3
 
 
 def test_without_script_numbers_and_curves_are_there(browser, pages, usual):

@@ -297,3 +297,8 @@ function plot(block, data) {
 }
 
 document.querySelectorAll(".plot").forEach((block, i) => plot(block, study.charts[i]));
+
+// Pictures that are folded on the screen are printed.
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details.many")) folded.open = true;
+});

@@ -7,7 +7,8 @@
   function save(name, type, text) {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([text], { type }));
-    link.download = `${study.name}-${name}`.replace(/[^\p{L}\p{N}.-]+/gu, "_").slice(0, 100) + (type === "text/csv" ? ".csv" : ".svg");
+    const whole = `${study.name.slice(0, 60)}-${name}${type === "text/csv" ? ".csv" : ".svg"}`;
+    link.download = whole.replace(/[^\p{L}\p{N}.-]+/gu, "_");
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
