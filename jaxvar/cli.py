@@ -3,18 +3,23 @@
 A verb is imported when it is asked for: ``jaxvar --help`` and ``jaxvar --version`` do not wait for JAX.
 """
 
+import contextlib
+import difflib
 import hashlib
 import importlib
 import os
 import platform
+import signal
 import sys
 import textwrap
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from jaxvar import __version__
 
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 WIDTH = 84  # columns of the overview
 _CACHE_BYTES = 2**30  # of compiled programs; those unused for longest are removed beyond it
 _WHOLE_LOOPS = "xla_cpu_small_while_loop_byte_threshold=1000000000"
@@ -48,15 +53,40 @@ VERBS = {
         "Join the parts of a study that were run into several folders.", "jaxvar.study.commands", "merge_command"
     ),
     "report": Verb("Make one HTML page of a study that was run.", "jaxvar.show", "report"),
-    "run": Verb("Run a study, or what is left of it.", "jaxvar.study.commands", "Run", "run_command"),
+    "run": Verb("Run a study, or resume one that was interrupted.", "jaxvar.study.commands", "Run", "run_command"),
     "table": Verb("Print the tables of a study that was run.", "jaxvar.show", "table"),
     "version": Verb("Print the version.", "jaxvar.cli", "print_version", needs_jax=False),
 }
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command and return its exit code (2 for bad usage)."""
-    words = sys.argv[1:] if argv is None else argv
+    """Run the command and return its exit code: 0 done, 1 failed, 2 bad usage, 130 stopped by Ctrl-C or SIGTERM."""
+    try:
+        with _sigterm_like_ctrl_c():
+            return _run_verb(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:
+        print("\njaxvar: stopped before anything was done", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the program that reads the output, such as head, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is written at exit either
+        return FAILED
+
+
+@contextlib.contextmanager
+def _sigterm_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM raise a KeyboardInterrupt, from the import of JAX on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run_verb(words: list[str]) -> int:
+    """Run a verb with its arguments and return its exit code."""
     if not words or words[0] in ("-h", "--help"):
         print(overview(), end="")
         return 0
@@ -64,8 +94,10 @@ def main(argv: list[str] | None = None) -> int:
     if name == "--version":
         return print_version()
     if name not in VERBS:
-        print(f"jaxvar: unknown verb {name!r}; the verbs are {', '.join(VERBS)}", file=sys.stderr)
-        return 2
+        near = difflib.get_close_matches(name, VERBS, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        print(f"jaxvar: unknown verb {name!r}{hint}; the verbs are {', '.join(VERBS)}", file=sys.stderr)
+        return USAGE
     if VERBS[name].needs_jax:
         import jax
 
@@ -75,7 +107,8 @@ def main(argv: list[str] | None = None) -> int:
     import tyro
 
     target, run = load_verb(name)
-    found = tyro.cli(target, prog=f"jaxvar {name}", args=rest)
+    config = [tyro.conf.DisallowNone] if hasattr(tyro.conf, "DisallowNone") else []  # PATH in the help, not {None}|PATH
+    found = tyro.cli(target, prog=f"jaxvar {name}", args=rest, config=config)
     return found if run is None else run(found)
 
 
@@ -197,7 +230,7 @@ def print_list(to: Literal["text", "csv", "latex"] = "text") -> int:
     """Print the algorithms with what is claimed of them, in the order of the paper's comparison tables.
 
     Args:
-      to: plain text, CSV with every field, or LaTeX.
+      to: Plain text, CSV with every field, or LaTeX.
     """
     from jaxvar.listing import listing
 

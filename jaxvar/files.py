@@ -34,6 +34,7 @@ _ZEROS = b"0" * _DIGEST
 _TABLE_END = b'"\n}\n'  # what follows the checksum of a table
 _PIECE = 2**20  # bytes read at a time
 _NAME = re.compile(r"[A-Za-z0-9_.]{1,100}")  # of an array
+_FORMULA_STARTS = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")  # full-width forms are read like the others
 
 
 class Damaged(Exception):
@@ -121,7 +122,7 @@ def make_folder(path: Path) -> None:
 def read(path: Path, most: int = MAX_FILE) -> bytes:
     """Read a regular file, not what a link points to; raises :class:`Damaged`, or ``FileNotFoundError``."""
     with _opened(path, most) as file:
-        return file.read(most)
+        return file.read(os.fstat(file.fileno()).st_size)  # of ``most`` bytes, Python would take all at once
 
 
 def check_sum(path: Path) -> None:
@@ -237,3 +238,17 @@ def _with_sum(text: bytes) -> bytes:
     """Return the text of a table with the right digits in the place of those it has."""
     body = text[: -_DIGEST - len(_TABLE_END)]
     return body + hashlib.sha256(body + _ZEROS + _TABLE_END).hexdigest().encode() + _TABLE_END
+
+
+def csv_entry(value: object) -> object:
+    """Return an entry for a CSV file; text that a spreadsheet would run as a formula gets an apostrophe before it.
+
+    A label such as ``=HYPERLINK(...)`` is then shown as text. Numbers stay as they are, also negative ones.
+    """
+    if not isinstance(value, str) or not value.startswith(_FORMULA_STARTS):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value

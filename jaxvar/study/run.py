@@ -25,10 +25,12 @@ from jaxvar import engine, files, parameters
 from jaxvar.engine import Program, is_accelerator
 from jaxvar.files import Damaged
 from jaxvar.game import violated_assumptions
+from jaxvar.memory import free_memory
 from jaxvar.study import shards, store
 from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
 from jaxvar.study.factories import RunError, error_at, in_precision
+from jaxvar.study.limits import check_sizes
 from jaxvar.study.own import cost, try_round
 from jaxvar.study.result import StudyResult, at_length, differences, load
 from jaxvar.study.shards import Hooks, Processes, Shorter, Stopped, Task, mesh_for, play, read_shard, stretch_for
@@ -77,13 +79,15 @@ def run_study(
       RunError: in a sentence, if the study cannot be run or its results cannot be written.
       KeyboardInterrupt: after Ctrl-C or SIGTERM, once everything that was played is on disk.
     """
-    number, total = (parameters.check_count(f"shard[{i}]", x) for i, x in enumerate(shard))
-    parameters.check_count("shard[0]", number, high=total)
-    parameters.check_positive("checkpoint_seconds", checkpoint_seconds)
+    with error_at():
+        number, total = (parameters.check_count(f"shard[{i}]", x) for i, x in enumerate(shard))
+        parameters.check_count("shard[0]", number, high=total)
+        parameters.check_positive("checkpoint_seconds", checkpoint_seconds)
     folder = Path(out)
     try:
         with in_precision(study.precision):
             run = _Run(study, folder, (number, total), list(devices or jax.devices()), progress, checkpoint_seconds)
+            check_sizes(study, folder, run.devices)
             notes = _notes(study)
             if run.processes.is_writer:
                 for sentence in notes:
@@ -385,22 +389,6 @@ class _Run:
     def _say(self, text: str) -> None:
         if self.processes.is_writer:
             print(text, file=sys.stderr)
-
-
-def free_memory(mesh: Mesh) -> int | None:
-    """Return the bytes that are free where the devices keep their arrays; None if nobody knows."""
-    found: list[int] = []
-    if is_accelerator(mesh):
-        stats = [d.memory_stats() or {} for d in mesh.local_devices]
-        found = [s["bytes_limit"] - s["bytes_in_use"] for s in stats if "bytes_limit" in s and "bytes_in_use" in s]
-        return min(found, default=None)
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        found += [int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable:")]
-    with contextlib.suppress(OSError, ValueError):  # there is no limit, or it is "max"
-        limit, used = (Path("/sys/fs/cgroup", name).read_text() for name in ("memory.max", "memory.current"))
-        found.append(int(limit) - int(used))
-    return min(found, default=None)
 
 
 def _timer(seconds: float) -> Callable[[], bool]:

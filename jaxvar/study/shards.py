@@ -342,18 +342,19 @@ def _resumed(task: Task, processes: Processes) -> Progress:
 
 
 def _read_checkpoint(task: Task) -> Progress | None:
-    path = task.path("checkpoints")
+    path, wanted = task.path("checkpoints"), _checkpoint_identity(task)
     try:
         files.check_sum(path)  # before memory is taken for all of it
         identity, arrays = files.decode_arrays(files.read(path))
+        capacity, round = identity.get("capacity"), identity.get("round")
+        is_mine = {name: identity.get(name) for name in wanted} == wanted
+        if not is_mine or not isinstance(capacity, int) or not isinstance(round, int):
+            raise Damaged("it belongs to other seeds or to another version of jaxvar")
     except FileNotFoundError:
         return None
     except Damaged as error:
-        print(f"{path} is damaged, and its seeds are played from their start: {error}", file=sys.stderr)
-        return None
-    wanted = _checkpoint_identity(task)
-    capacity, round = identity.get("capacity"), identity.get("round")
-    if {k: identity.get(k) for k in wanted} != wanted or not isinstance(capacity, int) or not isinstance(round, int):
+        seeds = f"seeds {task.first} to {task.first + task.cell.chunk - 1}"
+        print(f"{path} cannot be used: {error}; {seeds} are played from the start", file=sys.stderr)
         return None
     program = _grown(task.program, capacity)
     if _capacity(program.algorithm) != capacity or not 0 < round <= task.num_rounds:

@@ -153,6 +153,8 @@ def read_manifest(folder: Path, name: str = "run.json") -> Manifest:
         manifest = Manifest(**{**found, "cells": cells, "runs": tuple(found["runs"])})
         _check(manifest)
     except FileNotFoundError:
+        if not folder.is_dir():
+            raise RunError(f"there is no folder {folder}; name the one that the study was run into") from None
         raise RunError(f"{folder} holds no study: there is no run.json in it") from None
     except (Damaged, ValueError, TypeError, KeyError, RecursionError) as error:
         raise RunError(f"{path} cannot be read: {error}") from None

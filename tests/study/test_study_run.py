@@ -290,11 +290,16 @@ def test_a_damaged_shard_is_named_and_played_again(whole, copy, capsys, harm):
     assert stored(copy) == stored(whole)
 
 
-def test_a_damaged_checkpoint_is_not_gone_on_from(whole, copy):
-    for path in copy.glob("checkpoints/*/*.npz"):
+def test_a_damaged_checkpoint_is_not_gone_on_from(whole, copy, capsys):
+    paths = list(copy.glob("checkpoints/*/*.npz"))
+    for path in paths:
         flip(path)
     larger = small_study(rounds=90, records=[1, 20, 45, 60, 75, 90])
     assert_same(play(larger, copy), play(larger, copy.parent / "fresh"))
+    said = capsys.readouterr().err
+    for path in paths:
+        assert f"{path} cannot be used: its checksum does not fit its contents; seeds" in said
+    assert said.count("are played from the start") == len(paths)  # nothing is said of checkpoints that were never there
 
 
 @pytest.mark.parametrize(
