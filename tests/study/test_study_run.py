@@ -518,7 +518,7 @@ def test_the_command_runs_the_study_of_a_file(whole, toml, tmp_path, capsys):
         ({"shard": "3/2"}, "shard must be I/N"),
         ({"shard": "a"}, "shard must be I/N"),
         ({"seeds": 0}, "seeds must be"),
-        ({"rounds": 10}, "records must increase"),
+        ({"rounds": 10}, "--rounds 10: the study small records round 60; give at least as many rounds"),
         ({"study": "smal"}, "no such file"),
     ],
 )
