@@ -32,7 +32,7 @@ import jax
 import jaxlib.version
 import numpy as np
 
-from jaxvar import files
+from jaxvar import files, memory
 from jaxvar.parameters import Array
 from jaxvar.study.cells import digest, titled
 from jaxvar.study.definition import Study
@@ -266,6 +266,8 @@ def _check(manifest: Manifest) -> None:
         for text in (cell.algorithm, cell.environment, cell.constants, *cell.record):
             if not isinstance(text, str):
                 raise ValueError(f"a cell's label is {text!r}")
+    if (num_shards := sum(-(-manifest.seeds // cell.chunk) for cell in manifest.cells)) > memory.MAX_CALLS:
+        raise ValueError(f"its chunks make {num_shards:,} shards, and at most {memory.MAX_CALLS:,} are allowed")
     if not isinstance(manifest.study, dict) or not isinstance(manifest.shards, dict):
         raise ValueError("its study is no table")
 
