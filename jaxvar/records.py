@@ -252,13 +252,15 @@ def record_rounds(
     """
     if records is None:
         records = min(num_rounds, 100)
-    if np.ndim(records) == 0:
+    if parameters.rank(name, records) == 0:
         return linear_spaced(num_rounds, parameters.check_count(name, records, high=min(num_rounds, MAX_RECORDS)))
+    if parameters.rank(name, records) != 1 or parameters.kind_of(records) not in ("i", "u"):
+        raise ValueError(
+            f"{name} must be a number of rounds or a list of round numbers, got {parameters.shown(records)}"
+        )
     rounds = np.asarray(records)
-    if rounds.ndim != 1 or rounds.size == 0 or rounds.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be a number of rounds or a list of round numbers, got {records!r}")
     if rounds[0] < 1 or rounds[-1] > num_rounds or np.any(np.diff(rounds) <= 0):
-        raise ValueError(f"{name} must increase strictly within 1..{num_rounds}, got {records!r}")
+        raise ValueError(f"{name} must increase strictly within 1..{num_rounds}, got {parameters.shown(records)}")
     return rounds.astype(np.int32)
 
 

@@ -189,8 +189,8 @@ def _check(manifest: Manifest) -> None:
             raise ValueError(f"its shards have the entry {short(name)}: {short(sha256)}")
     for cell in manifest.cells:
         _check_cell(cell, study)
-    num_shards, seeds = sum(-(-manifest.seeds // cell.chunk) for cell in manifest.cells), manifest.seeds
-    memory.check_calls(num_shards, seeds * len(manifest.cells), "seeds", "shards")
+    if (num_shards := sum(-(-manifest.seeds // cell.chunk) for cell in manifest.cells)) > memory.MAX_CALLS:
+        raise ValueError(f"its chunks make {num_shards:,} shards, and at most {memory.MAX_CALLS:,} are allowed")
     hashes = [cell.hash for cell in manifest.cells]
     if not hashes:
         raise ValueError("it has no cells")

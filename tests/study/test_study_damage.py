@@ -109,7 +109,7 @@ FORGED = {
     "study": (lambda t: t["study"].update(question="Which?"), "study_hash is not that of its study"),
     "seeds": (lambda t: t.update(seeds=4), "seeds is 4, but seeds of its study is 8"),
     "no seeds": (resize(0, 8), "seeds is 0"),
-    "many shards": (resize(2**31 - 1, 8), "chunk must be at least"),
+    "many shards": (resize(2**31 - 1, 8), "its chunks make"),
     "no cells": (lambda t: t.update(cells=[]), "it has no cells"),
     "rounds": (lambda t: t.update(rounds=[3, 2]), "rounds do not increase"),
     "unit": (lambda t: t.update(unit="x"), "its unit is 'x'"),
