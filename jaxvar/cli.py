@@ -11,6 +11,7 @@ import signal
 import sys
 import textwrap
 import threading
+import types
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
@@ -58,10 +59,10 @@ VERBS = {
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code: 0 done, 1 failed, 2 bad usage, 130 stopped by Ctrl-C or SIGTERM."""
     try:
-        with _sigterm_like_ctrl_c():
+        with _handling_signals(_end_at_once):
             return _run_verb(sys.argv[1:] if argv is None else argv)
     except KeyboardInterrupt:
-        print("\njaxvar: stopped before anything was done", file=sys.stderr)
+        print("\njaxvar: stopped", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the program that reads the output, such as head, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is written at exit either
@@ -69,16 +70,23 @@ def main(argv: list[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _sigterm_like_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM raise a KeyboardInterrupt, from the import of JAX on."""
+def _handling_signals(handler: Callable[[int, types.FrameType | None], None]) -> Iterator[None]:
+    """Let ``handler`` handle Ctrl-C and SIGTERM within."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _end_at_once(number: int, frame: types.FrameType | None) -> None:
+    """End the process: while JAX is imported, or collects its garbage, a KeyboardInterrupt crashes or is lost."""
+    os.write(2, b"\njaxvar: stopped\n")
+    os._exit(INTERRUPTED)
 
 
 def _run_verb(words: list[str]) -> int:
@@ -103,8 +111,11 @@ def _run_verb(words: list[str]) -> int:
 
     target, run = load_verb(name)
     config = [tyro.conf.DisallowNone] if hasattr(tyro.conf, "DisallowNone") else []  # PATH in the help, not {None}|PATH
-    found = tyro.cli(target, prog=f"jaxvar {name}", args=rest, config=config)
-    return found if run is None else run(found)
+    # A run of a study stops by itself, with all it has played on disk; the other verbs clean up what they began.
+    stops_by_itself = name == "run"
+    with contextlib.nullcontext() if stops_by_itself else _handling_signals(signal.default_int_handler):
+        found = tyro.cli(target, prog=f"jaxvar {name}", args=rest, config=config)
+        return found if run is None else run(found)
 
 
 def overview() -> str:

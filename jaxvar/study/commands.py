@@ -122,7 +122,7 @@ def _changed(study: Study, options: Run) -> Study:
     if isinstance(length, int) and length > 0 and records is not None:
         number = records["number"] if isinstance(records, Mapping) else records
         if isinstance(number, int) and number > length:
-            print(f"records: {length} instead of {number}, one for each of the {length} {unit}", file=sys.stderr)
+            print(f"records: {length} at most, not {number}, since {length} {unit} are played", file=sys.stderr)
             changes["records"] = {**records, "number": length} if isinstance(records, Mapping) else length
         elif not isinstance(number, int) and max(number) > length:
             raise StudyError(

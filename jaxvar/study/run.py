@@ -145,6 +145,7 @@ class _Run:
     def go(self, resume: bool, force: bool) -> None:
         """Choose chunks, and play what is not there yet."""
         with contextlib.ExitStack() as stack:
+            self.stop_asked = stack.enter_context(_stop_signals())
 
             def enter() -> None:
                 files.make_folder(self.folder)
@@ -267,6 +268,8 @@ class _Run:
 
     def _smaller_chunk(self, cell: Cell, chunk: int) -> int | None:
         """Return None if a chunk fits into the memory, else one that may; 0 if none does."""
+        if self.processes.agree_on_number(self.stop_asked()):  # a program was compiled since the last time
+            raise KeyboardInterrupt
         key = (cell.hash, chunk)
         if key not in self.smaller_chunks:
             needed, free = self._memory(cell, chunk)
@@ -324,7 +327,7 @@ class _Run:
             smoothing=0.1,
             disable=not self.shows_progress,
         )
-        with bar, _stop_signals() as stop_asked:
+        with bar:
             for cell, stored, firsts in zip(self.study.cells, manifest.cells, missing, strict=True):
                 if not firsts:
                     continue
@@ -339,11 +342,11 @@ class _Run:
                         bar.update(num_rounds * num_seeds)
 
                     try:
-                        sha256 = play(task, Hooks(self.processes, stretch, advanced, save_due, stop_asked))
+                        sha256 = play(task, Hooks(self.processes, stretch, advanced, save_due, self.stop_asked))
                     except Stopped:
                         raise KeyboardInterrupt from None
                     self._finished(task.path("shards"), sha256)
-                    if self.processes.agree_on_number(stop_asked()):
+                    if self.processes.agree_on_number(self.stop_asked()):
                         raise KeyboardInterrupt
 
     def _hashes_at_any_length(self) -> set[str]:

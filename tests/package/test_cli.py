@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import signal
 import subprocess
 import sys
 
@@ -12,7 +13,12 @@ import jaxvar as jv
 from jaxvar import cli, listing, tables
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.files import csv_entry
+from jaxvar.study import store
+from jaxvar.study.commands import Run, _changed
 from jaxvar.study.export import export
+from jaxvar.study.toml import read_study
+from jaxvar.theory.calibrate import Calibrate
+from jaxvar.theory.calibration import seeds_needed
 from tests.helpers import synthetic_study
 
 
@@ -60,13 +66,81 @@ def test_an_unknown_verb_is_refused(capsys):
     assert "unknown verb 'kernels'; the verbs are audit, bench" in capsys.readouterr().err
 
 
+@pytest.fixture
+def jax_has_started(monkeypatch):
+    monkeypatch.setattr(cli, "tune_cpu", lambda: None)
+
+
+@pytest.mark.usefixtures("jax_has_started")
 @pytest.mark.parametrize("name", cli.VERBS)
-def test_every_verb_has_its_help(name, monkeypatch, capsys):
+def test_every_verb_has_its_help(name, capsys):
     """Modules and functions are named by text there, which no type checker reads."""
-    monkeypatch.setattr(cli, "tune_cpu", lambda: None)  # JAX has started already
     with pytest.raises(SystemExit, match=r"^0$"):
         cli.main([name, "--help"])
-    assert capsys.readouterr().out.startswith(f"usage: jaxvar {name} ")
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: jaxvar {name} ")
+    assert "{None" not in text and "(default: )" not in text and "options options" not in text
+
+
+def test_the_seeds_that_a_calibration_needs_are_those_in_its_help():
+    options = Calibrate()
+    assert seeds_needed(options.delta, options.level) == 368
+
+
+@pytest.mark.usefixtures("jax_has_started")
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("rnu", 2, "unknown verb 'rnu' (did you mean run?)"),
+        ("run quick --checkpoint-seconds nan", 2, "--checkpoint-seconds must be a number above 0, got nan"),
+        ("run quick --checkpoint-seconds=-1", 2, "--checkpoint-seconds must be a number above 0, got -1.0"),
+        ("run quick --episodes 5", 2, "--episodes: the study quick plays rounds; give --rounds instead"),
+        ("run quick --rounds 0", 2, "rounds must be an integer of at least 1"),
+        ("run quick --shard 3/2", 2, "--shard must be I/N"),
+        ("run quikc", 2, "did you mean 'quick'?"),
+        ("merge --out none", 2, "merge needs folders to join"),
+        ("bench --repeats 0", 2, "--repeats must be an integer of at least 1, got 0"),
+        ("bench --algorithms svae", 2, "did you mean 'save'?"),
+        ("bench --algorithms", 2, "--algorithms must name one at least of oful"),
+        ("report none", 1, "there is no folder none"),
+        ("figures none", 1, "there is no folder none"),
+        ("table none", 1, "there is no folder none"),
+        ("export none", 1, "there is no folder none"),
+        ("report .", 1, ". holds no study: there is no run.json in it"),
+    ],
+)
+def test_errors_of_a_user_are_sentences(words, code, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(words.split()) == code
+    said = capsys.readouterr().err
+    assert said.startswith("jaxvar: ") and message in said and not list(tmp_path.iterdir())
+
+
+def test_a_misspelt_option_is_answered_with_the_right_one(capsys):
+    with pytest.raises(SystemExit, match=r"^2$"):
+        cli.main(["list", "--too", "csv"])
+    assert "--to " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("records", "recorded"), [(50, 20), ({"spacing": "log", "number": 60}, 14), (None, 20), ([1, 9], 2)]
+)
+def test_fewer_rounds_have_fewer_records(records, recorded):
+    study = dataclasses.replace(read_study("quick"), records=records)
+    assert len(_changed(study, Run(study="quick", rounds=20)).recorded) == recorded
+
+
+def test_records_that_are_rounds_are_not_left_out():
+    study = dataclasses.replace(read_study("quick"), records=[1, 500])
+    with pytest.raises(jv.StudyError, match="--rounds 20: the study quick records round 500; give at least as many"):
+        _changed(study, Run(study="quick", rounds=20))
+
+
+def test_a_device_that_is_not_there_is_refused_with_those_that_are(tmp_path):
+    words = ["run", "quick", "--device", "tpu", "--out", str(tmp_path / "out")]
+    done = subprocess.run([sys.executable, "-m", "jaxvar.cli", *words], capture_output=True, text=True)
+    assert done.returncode == 2 and "--device tpu: JAX finds none here, only cpu;" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_package_imports_no_library_that_it_does_not_need():
@@ -124,3 +198,48 @@ def test_no_csv_holds_a_formula(tmp_path):
     for name, text in texts.items():
         entries = [entry for row in csv.reader(io.StringIO(text, newline="")) for entry in row]
         assert f"'{label}" in entries and label not in entries, name
+
+
+TINY = """
+seeds = 8
+rounds = 20
+algorithm = [{ name = "uniform" }, { name = "greedy" }]
+environment = [{ name = "linear_bandit", dim = 2, num_arms = 3, noise = { name = "two_point", std = 0.3 } }]
+"""
+
+
+def raises_sigterm(when):
+    """Code that runs a study, and gets SIGTERM while JAX is imported, the study is read, or programs are compiled."""
+    asked = {
+        "import": "sys.meta_path.insert(0, types.SimpleNamespace(find_spec=stop))",
+        "read": "from jaxvar.study import commands; commands.read_study = stop",
+        "compile": "from jaxvar.study import run; mesh = run.mesh_for; run.mesh_for = lambda *a: stop() or mesh(*a)",
+    }
+    return f"""
+import os, signal, sys, types
+from jaxvar import cli
+
+def stop(*args):
+    os.kill(os.getpid(), {int(signal.SIGTERM)})
+
+{asked[when]}
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("when", ["import", "read", "compile"])
+def test_sigterm_before_anything_is_played_ends_in_a_sentence(when, tmp_path):
+    folder = tmp_path / "out"
+    (tmp_path / "study.toml").write_text(TINY)
+    words = ["run", str(tmp_path / "study.toml"), "--no-progress", "--out", str(folder)]
+    done = subprocess.run([sys.executable, "-c", raises_sigterm(when), *words], capture_output=True, text=True)
+    assert done.returncode == 130 and "Traceback" not in done.stderr, done.stderr
+    said = (
+        f"jaxvar: stopped; the same command resumes from what is in {folder}"
+        if when == "compile"
+        else "jaxvar: stopped"
+    )
+    assert said in done.stderr
+    if when == "compile":
+        with store.locked(folder):  # the process holds it no more, and a study that has no run.json begins anew
+            assert not (folder / "run.json").exists()

@@ -141,7 +141,7 @@ def test_a_lost_process_is_named_and_all_resume(alone, tmp_path, lost):
     # One process is killed. The other would wait for it: it ends by itself and says which one is gone.
     processes = start_two(tmp_path / "out", dies=lost)
     try:
-        processes[lost].communicate(timeout=120)
+        processes[lost].communicate(timeout=600)
         _, said = processes[1 - lost].communicate(timeout=30)
     finally:
         for process in processes:

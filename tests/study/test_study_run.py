@@ -543,7 +543,7 @@ def test_a_damaged_run_json_is_refused_in_a_sentence(whole, toml, tmp_path, caps
         ({"shard": "3/2"}, "shard must be I/N"),
         ({"shard": "a"}, "shard must be I/N"),
         ({"seeds": 0}, "seeds must be"),
-        ({"rounds": 10}, "records must increase"),
+        ({"rounds": 10}, "--rounds 10: the study small records round 60; give at least as many rounds"),
         ({"study": "smal"}, "no such file"),
     ],
 )
