@@ -62,7 +62,9 @@ def check(
     size = held(algorithm, environment, recorders, side_by_side, free)
     what = f"the records of {num_seeds:,} seeds at {num_records:,} rounds need"
     kept = num_seeds * (num_records * size.record + _STATUS_BYTES)
-    refuse_above(free_memory(), kept, what, "record fewer rounds (record_at), or fewer seeds at a time (first_seed)")
+    refuse_above(
+        free_memory(), kept, what, "record fewer rounds (record_at), or fewer seeds at a time (first_seed, chunk)"
+    )
     return free is not None and size.playing > free / 16
 
 

@@ -235,12 +235,19 @@ def value_variance() -> RunningSum:
 
 def linear_spaced(num_rounds: int, num: int) -> np.ndarray[Any, Any]:
     """Return about ``num`` rounds, evenly spaced, the last one being ``num_rounds``."""
+    _check_spacing(num_rounds, num)
     return np.unique(np.round(np.linspace(0, num_rounds, num + 1)[1:]).astype(np.int32).clip(1))
 
 
 def log_spaced(num_rounds: int, num: int) -> np.ndarray[Any, Any]:
     """Return at most ``num`` rounds from 1 to ``num_rounds``, evenly spaced on a logarithmic axis."""
+    _check_spacing(num_rounds, num)
     return np.unique(np.round(np.geomspace(1, num_rounds, num)).astype(np.int32))
+
+
+def _check_spacing(num_rounds: int, num: int) -> None:
+    parameters.check_count("num_rounds", num_rounds, high=2**31 - 1)
+    parameters.check_count("num", num, high=MAX_RECORDS)
 
 
 def record_rounds(

@@ -237,6 +237,8 @@ def simulate(
       NumPy arrays with axes [algorithm settings, environment settings, seeds, records], the first two only where swept.
     """
     record_at, recorders = renamed_arguments(record_at, recorders, records, record)
+    if not isinstance(progress, bool):
+        raise ValueError(f"progress must be True or False, got {parameters.shown(progress)}")
     num_seeds = parameters.check_count("num_seeds", num_seeds)
     first_seed = parameters.check_count("first_seed", first_seed, low=0, high=2**31 - 1 - num_seeds)
     base_algorithm, algorithm_values, algorithm_points = _unpack(algorithm)
@@ -256,7 +258,7 @@ def simulate(
         base_environment,
         recorders,
         side_by_side=math.prod(block) * (1 if engine.is_accelerator(mesh) else mesh.size),
-        num_seeds=total,
+        num_seeds=max(total, chunk),
         num_records=len(rounds),
         mesh=mesh,
     )

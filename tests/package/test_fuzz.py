@@ -11,7 +11,7 @@ CASES = {"flip": 40, "file": 25, "factory": 80}
 
 
 def test_a_few_cases_find_nothing():
-    found = {(kind, i): outcome for kind, i, outcome in fuzz.play(fuzz.shuffled(CASES), seed=1, seconds=12)}
+    found = {(kind, i): outcome for kind, i, outcome in fuzz.play(fuzz.shuffled(CASES), seed=1, seconds=6)}
     assert {case: outcome.finding for case, outcome in found.items() if outcome.finding} == {}
     assert {outcome.word for (kind, _), outcome in found.items() if kind == "flip"} == {"refused"}
     assert {kind for kind, _ in found} == set(CASES)  # as many as there was time for
