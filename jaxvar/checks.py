@@ -58,8 +58,8 @@ def check_number(
     interval = (
         f"{'(' if low_open or low == -np.inf else '['}{low:g}, {high:g}{')' if high_open or high == np.inf else ']'}"
     )
-    is_number = rank(name, value) == 0 and _kind(value) in ("f", "i", "u", "O")
-    if not is_number or (_kind(value) == "O" and not isinstance(value, numbers.Real)):
+    is_number = rank(name, value) == 0 and kind_of(value) in ("f", "i", "u", "O")
+    if not is_number or (kind_of(value) == "O" and not isinstance(value, numbers.Real)):
         raise ValueError(f"{name} must be one number in {interval}, got {shown(value)}")
     try:
         x = float(value)
@@ -77,7 +77,7 @@ def check_number(
             f"{name} must be between {smallest:.1e} and {largest:.1e} in {facts.dtype}, got {shown(value)}; "
             "measure rewards in other units"
         )
-    return value if _kind(value) in ("f", "i", "u") else x
+    return value if kind_of(value) in ("f", "i", "u") else x
 
 
 def _largest_square(dtype: np.dtype[Any]) -> float:
@@ -93,7 +93,7 @@ def rank(name: str, value: Any) -> int:
         raise ValueError(f"{name} must be an array, got rows of different lengths") from None
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
     """Return the letter of the type of a number or array as NumPy has it; ``O`` where NumPy has no number for it."""
     if isinstance(value, jax.Array):
         return "O" if jnp.issubdtype(value.dtype, jax.dtypes.extended) else str(value.dtype.kind)
@@ -157,7 +157,7 @@ def check_array(
         return value
     wanted = "[" + ", ".join("any" if n is None else str(n) for n in shape) + "]"
     rank(name, value)
-    if _kind(value) not in ("f", "i", "u"):
+    if kind_of(value) not in ("f", "i", "u"):
         raise ValueError(f"{name} must hold real numbers, got {shown(value)}")
     x = np.asarray(value)
     if x.ndim != len(shape) or any(n != m for n, m in zip(x.shape, shape, strict=True) if m is not None):
@@ -186,3 +186,14 @@ def check_key(name: str, value: object) -> jax.Array:
     if value.shape != ():
         raise ValueError(f"{name} must be one key, got an array of keys of shape {list(value.shape)}")
     return value
+
+
+def check_devices(devices: object) -> list[jax.Device]:
+    """Return the devices to use; all of the default backend where None is given."""
+    if devices is None:
+        return list(jax.devices())
+    if not isinstance(devices, list | tuple | np.ndarray) or len(devices) == 0:
+        raise ValueError(f"devices must be a list of one JAX device or more, got {shown(devices)}")
+    if not all(isinstance(device, jax.Device) for device in devices):
+        raise ValueError(f"devices must hold JAX devices, as jax.devices() does, got {shown(devices)}")
+    return list(devices)

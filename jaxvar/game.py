@@ -304,7 +304,9 @@ def check_call(
     if not isinstance(recorders, tuple | list) or not all(
         hasattr(r, name) for r in recorders for name in ("name", "init", "update", "read")
     ):
-        raise ValueError(f"recorders must be a tuple of recorders from jaxvar.record, got {recorders!r}")
+        raise ValueError(
+            f"recorders must be a tuple of recorders from jaxvar.record, got {parameters.shown(recorders)}"
+        )
     check_methods(algorithm, environment)
     episodic = is_episodic(environment)
     kind = "episodic" if episodic else "bandit"

@@ -29,7 +29,7 @@ from jaxvar.records import Recorder
 
 _SMALL = 128  # a size up to which no table of a factory is worth an estimate
 _MANY_RECORDS = 2**24  # numbers
-_MAX_CALLS = 100_000  # calls of a program, and shards of a study
+MAX_CALLS = 100_000  # calls of a program, and shards of a study
 _STATUS_BYTES = 24  # of a seed: its number, status and status_round, and a copy
 SHARE = 0.8  # of the free memory that may be taken: other processes need some too
 
@@ -62,16 +62,18 @@ def check(
     size = held(algorithm, environment, recorders, side_by_side, free)
     what = f"the records of {num_seeds:,} seeds at {num_records:,} rounds need"
     kept = num_seeds * (num_records * size.record + _STATUS_BYTES)
-    refuse_above(free_memory(), kept, what, "record fewer rounds (record_at), or fewer seeds at a time (first_seed)")
+    refuse_above(
+        free_memory(), kept, what, "record fewer rounds (record_at), or fewer seeds at a time (first_seed, chunk)"
+    )
     return free is not None and size.playing > free / 16
 
 
 def check_calls(num_calls: int, num_runs: int, unit: str = "runs", calls: str = "calls of the program") -> None:
     """Refuse runs that are cut into too many chunks."""
-    if num_calls > _MAX_CALLS:
+    if num_calls > MAX_CALLS:
         raise ValueError(
-            f"chunk must be at least {-(-num_runs // _MAX_CALLS):,} for {num_runs:,} {unit}: they would take "
-            f"{num_calls:,} {calls}, and at most {_MAX_CALLS:,} are allowed; choose a larger chunk or fewer seeds"
+            f"chunk must be at least {-(-num_runs // MAX_CALLS):,} for {num_runs:,} {unit}: they would take "
+            f"{num_calls:,} {calls}, and at most {MAX_CALLS:,} are allowed; choose a larger chunk or fewer seeds"
         )
 
 
@@ -96,16 +98,23 @@ def held(
     free: int | None = None,
 ) -> Held:
     """Return what ``num_seeds`` seeds side by side hold at least; refuse it where that does not fit into ``free``."""
-    kinds = (type(algorithm), type(environment))
-    world = as_pytree(environment)
-    problem = {name: num_bytes(x) for name, x in _problem.eval_shape(kinds, num_seeds, world).items()}
-    _refuse(problem, num_seeds, free)
-    parts = (as_pytree(algorithm), world, tuple(as_pytree(r) for r in recorders))
-    facts, state, readings = _state.eval_shape(kinds, *parts)
+    problem = check_problem(environment, num_seeds, free)
+    parts = (as_pytree(algorithm), as_pytree(environment), tuple(as_pytree(r) for r in recorders))
+    facts, state, readings = _state.eval_shape((type(algorithm), type(environment)), *parts)
     sizes = {name: num_seeds * num_bytes(x) for name, x in state.items()}
     sizes |= problem | {name: num_bytes(x) for name, x in facts.items()}
     _refuse(sizes, num_seeds, free)
     return Held(sum(sizes.values()), num_bytes(readings))
+
+
+def check_problem(
+    environment: Environment | EpisodicEnvironment, num_seeds: int = 1, free: int | None = None
+) -> dict[str, int]:
+    """Return the bytes of each array of the problems of some seeds; refuse them where they do not fit into ``free``."""
+    shapes = _problem.eval_shape(type(environment), num_seeds, as_pytree(environment))
+    sizes = {name: num_bytes(x) for name, x in shapes.items()}
+    _refuse(sizes, num_seeds, free)
+    return sizes
 
 
 def refuse_above(free: int | None, needed: int, what: str, remedy: str) -> None:
@@ -169,7 +178,7 @@ def _named(tree: ArrayTree) -> dict[str, jax.Array]:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _problem(kinds: tuple[type, type], num_seeds: int, environment: ArrayTree) -> dict[str, jax.Array]:
+def _problem(kind: type, num_seeds: int, environment: ArrayTree) -> dict[str, jax.Array]:
     """Return the arrays of the problems of some seeds and of their first decision sets, by name.
 
     What is the same for all seeds, such as a given model, is there once.

@@ -235,12 +235,19 @@ def value_variance() -> RunningSum:
 
 def linear_spaced(num_rounds: int, num: int) -> np.ndarray[Any, Any]:
     """Return about ``num`` rounds, evenly spaced, the last one being ``num_rounds``."""
+    _check_spacing(num_rounds, num)
     return np.unique(np.round(np.linspace(0, num_rounds, num + 1)[1:]).astype(np.int32).clip(1))
 
 
 def log_spaced(num_rounds: int, num: int) -> np.ndarray[Any, Any]:
     """Return at most ``num`` rounds from 1 to ``num_rounds``, evenly spaced on a logarithmic axis."""
+    _check_spacing(num_rounds, num)
     return np.unique(np.round(np.geomspace(1, num_rounds, num)).astype(np.int32))
+
+
+def _check_spacing(num_rounds: int, num: int) -> None:
+    parameters.check_count("num_rounds", num_rounds, high=2**31 - 1)
+    parameters.check_count("num", num, high=MAX_RECORDS)
 
 
 def record_rounds(
@@ -252,13 +259,15 @@ def record_rounds(
     """
     if records is None:
         records = min(num_rounds, 100)
-    if np.ndim(records) == 0:
+    if parameters.rank(name, records) == 0:
         return linear_spaced(num_rounds, parameters.check_count(name, records, high=min(num_rounds, MAX_RECORDS)))
+    if parameters.rank(name, records) != 1 or parameters.kind_of(records) not in ("i", "u"):
+        raise ValueError(
+            f"{name} must be a number of rounds or a list of round numbers, got {parameters.shown(records)}"
+        )
     rounds = np.asarray(records)
-    if rounds.ndim != 1 or rounds.size == 0 or rounds.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be a number of rounds or a list of round numbers, got {records!r}")
     if rounds[0] < 1 or rounds[-1] > num_rounds or np.any(np.diff(rounds) <= 0):
-        raise ValueError(f"{name} must increase strictly within 1..{num_rounds}, got {records!r}")
+        raise ValueError(f"{name} must increase strictly within 1..{num_rounds}, got {parameters.shown(records)}")
     return rounds.astype(np.int32)
 
 

@@ -249,7 +249,7 @@ def _check_memory(
 
 
 def _seed(seed: int | jax.Array) -> jax.Array:
-    if not parameters.is_traced(seed) and not (isinstance(seed, jax.Array | np.ndarray) and seed.dtype.kind in "iu"):
+    if not parameters.is_traced(seed):
         seed = parameters.check_count("seed", seed, low=0, high=2**31 - 1)
     return jnp.asarray(seed)
 

@@ -182,11 +182,13 @@ def _find(name: str, where: dict[str, int]) -> int:
 def _values(name: str, values: Any, current: ArrayLike, declared: parameters.Parameter | None) -> list[Array]:
     shape, dtype = np.shape(current), np.asarray(current).dtype
     if parameters.rank(name, values) != len(shape) + 1 or np.shape(values)[1:] != shape or len(values) == 0:
-        raise ValueError(f"{name} must be a non-empty list of values of shape {list(shape)}, got {values!r}")
+        raise ValueError(
+            f"{name} must be a non-empty list of values of shape {list(shape)}, got {parameters.shown(values)}"
+        )
     parameters.check_array(name, values, np.shape(values))
     column = np.asarray(values).astype(dtype)
     if dtype.kind in "iu" and not np.array_equal(column, values):
-        raise ValueError(f"{name} must be a list of integers, got {values!r}")
+        raise ValueError(f"{name} must be a list of integers, got {parameters.shown(values)}")
     if declared is not None:
         for value in column:
             declared.check(name.rpartition("__")[2], value)
@@ -235,16 +237,15 @@ def simulate(
       NumPy arrays with axes [algorithm settings, environment settings, seeds, records], the first two only where swept.
     """
     record_at, recorders = renamed_arguments(record_at, recorders, records, record)
+    if not isinstance(progress, bool):
+        raise ValueError(f"progress must be True or False, got {parameters.shown(progress)}")
     num_seeds = parameters.check_count("num_seeds", num_seeds)
     first_seed = parameters.check_count("first_seed", first_seed, low=0, high=2**31 - 1 - num_seeds)
     base_algorithm, algorithm_values, algorithm_points = _unpack(algorithm)
     base_environment, environment_values, environment_points = _unpack(environment)
     num = check_call(algorithm, environment, key, num_rounds, num_episodes, recorders, sweeps=True)
     rounds = record_rounds(record_at, num)
-    devices = list(jax.devices() if devices is None else devices)
-    if not devices:
-        raise ValueError("devices must name at least one device, got none")
-    mesh = Mesh(np.array(devices), ("runs",))
+    mesh = Mesh(np.array(parameters.check_devices(devices)), ("runs",))
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
     total = math.prod(settings) * num_seeds
     if chunk is None:
@@ -257,7 +258,7 @@ def simulate(
         base_environment,
         recorders,
         side_by_side=math.prod(block) * (1 if engine.is_accelerator(mesh) else mesh.size),
-        num_seeds=total,
+        num_seeds=max(total, chunk),
         num_records=len(rounds),
         mesh=mesh,
     )

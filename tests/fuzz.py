@@ -96,7 +96,7 @@ class Worker:
     def run(self, kind, seed, number):
         """Return the outcome of a case; one that the process does not survive is a finding."""
         if self.process is None:
-            self._start()
+            self.start()
         self.connection.send((kind, seed, number))
         try:
             if self.connection.poll(PATIENCE):
@@ -109,13 +109,14 @@ class Worker:
         self.end()
         return Outcome("found", finding)
 
-    def _start(self):
+    def start(self):
+        """Start the process, and wait until it is warm."""
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=self.target, args=(theirs, self.base), daemon=True)
         self.process.start()
         theirs.close()
-        self.connection.recv()  # it is warm
+        self.connection.recv()
 
     def end(self):
         """End the process."""
@@ -129,10 +130,11 @@ class Worker:
 
 def play(cases, seed, seconds=float("inf")):
     """Run ``cases``, pairs of a kind and a number, for as long as there is time; yield each with its outcome."""
-    end = time.monotonic() + seconds
     base = Path(tempfile.mkdtemp(prefix="jaxvar-fuzz-"))
     worker = Worker(base)
     try:
+        worker.start()
+        end = time.monotonic() + seconds
         for kind, number in cases:
             if time.monotonic() > end:
                 return

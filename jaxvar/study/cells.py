@@ -208,7 +208,7 @@ def unsupported(recorder: str, algorithm: object, environment: object) -> str | 
 
 def plain_value(name: str, value: object, depth: int = 0) -> Any:
     """Return a copy of ``value`` in the types above: lists and arrays as tuples, NumPy's numbers as Python's."""
-    if isinstance(value, np.ndarray | np.generic | jax.Array):
+    if isinstance(value, np.ndarray | np.generic | jax.Array) and hasattr(value, "tolist"):  # a key has none
         value = value.tolist()
     if depth > _MAX_DEPTH:
         raise StudyError(f"{name} must not be nested more than {_MAX_DEPTH} deep")

@@ -59,7 +59,7 @@ def compare(
     parameters.check_key("key", key)
     parameters.check_count("num_seeds", num_seeds)
     if (num_rounds is None) == (num_episodes is None):
-        raise StudyError(f"give num_rounds or num_episodes, got num_rounds={num_rounds}, num_episodes={num_episodes}")
+        raise StudyError(f"give num_rounds or num_episodes, got {short([num_rounds, num_episodes])}")
     unit, given = ("rounds", num_rounds) if num_episodes is None else ("episodes", num_episodes)
     length = parameters.check_count(f"num_{unit}", given)
     for name, targets in (("algorithms", algorithms), ("environments", environments)):
@@ -97,6 +97,8 @@ def compare(
 def _names(recorders: Sequence[Recorder]) -> tuple[str, ...]:
     """Return the names of recorders, which must be those of :mod:`jaxvar.record`: a study keeps their names."""
     known = {(factory.made, factory.call().name): name for name, factory in RECORDERS.items()}
+    if not isinstance(recorders, list | tuple):
+        raise StudyError(f"recorders must be a list of recorders from jaxvar.record, got {short(recorders)}")
     for recorder in recorders:
         if (type(recorder), getattr(recorder, "name", None)) not in known:
             raise StudyError(f"recorders must be from jaxvar.record ({', '.join(RECORDERS)}), got {short(recorder)}")

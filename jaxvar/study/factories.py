@@ -189,9 +189,8 @@ def check_name(what: str, word: object, allowed: Iterable[str]) -> str:
     if isinstance(word, str) and word in names:
         return word
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.5) if isinstance(word, str) else []
-    shown = repr(word) if isinstance(word, str) and len(word) <= 80 else f"{str(word)[:60]!r}..."
     hint = f"did you mean {near[0]!r}?" if near else f"there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
-    raise StudyError(f"there is no {what} {shown}; {hint}")
+    raise StudyError(f"there is no {what} {short(word)}; {hint}")
 
 
 class Built(NamedTuple):

@@ -80,13 +80,18 @@ def run_study(
       KeyboardInterrupt: after Ctrl-C or SIGTERM, once everything that was played is on disk.
     """
     with error_at():
+        if not isinstance(study, Study) or not isinstance(out, str | Path):
+            raise ValueError(f"study and out must be a jaxvar.Study and a path, got {type(study)} and {type(out)}")
+        if not isinstance(shard, tuple | list) or len(shard) != 2:
+            raise ValueError(f"shard must be two integers, as in (1, 8), got {parameters.shown(shard)}")
         number, total = (parameters.check_count(f"shard[{i}]", x) for i, x in enumerate(shard))
         parameters.check_count("shard[0]", number, high=total)
         parameters.check_positive("checkpoint_seconds", checkpoint_seconds)
+        used = parameters.check_devices(devices)
     folder = Path(out)
     try:
         with in_precision(study.precision):
-            run = _Run(study, folder, (number, total), list(devices or jax.devices()), progress, checkpoint_seconds)
+            run = _Run(study, folder, (number, total), used, progress, checkpoint_seconds)
             check_sizes(study, folder, run.devices)
             notes = _notes(study)
             if run.processes.is_writer:

@@ -23,7 +23,7 @@ import jax
 import jaxlib.version
 import numpy as np
 
-from jaxvar import files
+from jaxvar import files, memory
 from jaxvar.files import Damaged
 from jaxvar.study.cells import digest, titled
 from jaxvar.study.definition import MAX_QUESTION, Study, check_study_name, check_text
@@ -180,7 +180,8 @@ def _check(manifest: Manifest) -> None:
         raise ValueError(f"its unit is {short(manifest.unit)}")
     for name, inside in (("num_rounds", f"{manifest.unit}s"), ("seeds", "seeds"), ("first_seed", "first_seed")):
         value = getattr(manifest, name)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+        least = 0 if name == "first_seed" else 1
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
             raise ValueError(f"{name} is {short(value)}")
         if value != study.get(inside):
             raise ValueError(f"{name} is {value}, but {inside} of its study is {short(study.get(inside))}")
@@ -196,7 +197,11 @@ def _check(manifest: Manifest) -> None:
             raise ValueError(f"its shards have the entry {short(name)}: {short(sha256)}")
     for cell in manifest.cells:
         _check_cell(cell, study)
+    if (num_shards := sum(-(-manifest.seeds // cell.chunk) for cell in manifest.cells)) > memory.MAX_CALLS:
+        raise ValueError(f"its chunks make {num_shards:,} shards, and at most {memory.MAX_CALLS:,} are allowed")
     hashes = [cell.hash for cell in manifest.cells]
+    if not hashes:
+        raise ValueError("it has no cells")
     if len(set(hashes)) < len(hashes):
         raise ValueError("two of its cells have the same hash")
 

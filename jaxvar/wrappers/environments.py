@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import parameters
+from jaxvar import memory, parameters
 from jaxvar.engine import as_pytree, unwrap
 from jaxvar.environments.interface import Environment
 from jaxvar.lowering import inner, take
@@ -158,6 +158,7 @@ class Drifting(ChangesRewards):
             raise ValueError(f"environment must have instances with a theta_star of length 2 or more, got {who}")
         if any(parameters.is_traced(x) for x in jax.tree.leaves(self)):
             return
+        memory.check_problem(environment, free=memory.free_memory())
         for quarter in range(4):
             problem = _turned(environment.init(key), jnp.asarray(quarter * math.pi / 2))
             seen = environment.observe(problem, jnp.int32(1), key)

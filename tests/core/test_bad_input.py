@@ -304,7 +304,8 @@ BAD_CALLS = {
     "num_seeds": [0, -1, 1.5, NAN, "10", None, True],
     "first_seed": [-1, 1.5, "0", None, 2**31 - 1, 2**40],
     "record_at": BAD_RECORDS,
-    "chunk": [0, -8, 1.5, "8", True],
+    "chunk": [0, -8, 1.5, "8", True, 2**31 - 1],
+    "progress": [None, 1, "yes", np.zeros(2)],
     "devices": [[]],
     "key": [0, None, "0"],
     "recorders": [jv.record.regret(), ("regret",)],
@@ -317,6 +318,15 @@ def test_simulate_refuses(argument):
     for value in BAD_CALLS[argument]:
         with pytest.raises(ValueError, match=rf"\b{argument}\b"):
             jv.simulate(ALGORITHM, ENVIRONMENT, **{**GOOD, argument: value})
+
+
+@pytest.mark.parametrize("space", [jv.linear_spaced, jv.log_spaced])
+def test_spacings_refuse(space):
+    """A number of records that no memory holds, or a word, is refused by name."""
+    for argument, values in {"num_rounds": [*NOT_COUNT, 2**31, None], "num": [*NOT_COUNT, 2**31, None]}.items():
+        for value in values:
+            with pytest.raises(ValueError, match=rf"^{argument} must"):
+                space(**{"num_rounds": 10, "num": 3, argument: value})
 
 
 @pytest.mark.parametrize("play", [jv.run, jv.trace])

@@ -7,15 +7,14 @@ import pytest
 
 from tests import fuzz
 
-CASES = {"flip": 50, "file": 40, "factory": 100}
+CASES = {"flip": 40, "file": 25, "factory": 80}
 
 
 def test_a_few_cases_find_nothing():
-    found = {(kind, i): outcome for kind, i, outcome in fuzz.play(fuzz.shuffled(CASES), seed=1)}
-    assert len(found) == sum(CASES.values())
+    found = {(kind, i): outcome for kind, i, outcome in fuzz.play(fuzz.shuffled(CASES), seed=1, seconds=6)}
     assert {case: outcome.finding for case, outcome in found.items() if outcome.finding} == {}
-    assert {found["flip", i].word for i in range(CASES["flip"])} == {"refused"}
-    assert {outcome.word for outcome in found.values()} == {"refused", "accepted"}
+    assert {outcome.word for (kind, _), outcome in found.items() if kind == "flip"} == {"refused"}
+    assert {kind for kind, _ in found} == set(CASES)  # as many as there was time for
 
 
 def hang(connection, base):

@@ -91,6 +91,16 @@ def swap_hashes(table):
     first["hash"], second["hash"] = second["hash"], first["hash"]
 
 
+def resize(seeds, chunk):
+    def change(table):
+        table["seeds"] = table["study"]["seeds"] = seeds
+        table["study_hash"] = store.digest(table["study"])
+        for part in table["cells"]:
+            part["chunk"] = chunk
+
+    return change
+
+
 FORGED = {
     "hashes": (swap_hashes, "is not that of its arguments"),
     "record": (lambda t: t["cells"][0].update(record=["regret"]), "is not that of its arguments"),
@@ -98,6 +108,9 @@ FORGED = {
     "no hash": (lambda t: t["cells"][0].update(hash="../../../../etc"), "a cell's hash is"),
     "study": (lambda t: t["study"].update(question="Which?"), "study_hash is not that of its study"),
     "seeds": (lambda t: t.update(seeds=4), "seeds is 4, but seeds of its study is 8"),
+    "no seeds": (resize(0, 8), "seeds is 0"),
+    "many shards": (resize(2**31 - 1, 8), "its chunks make"),
+    "no cells": (lambda t: t.update(cells=[]), "it has no cells"),
     "rounds": (lambda t: t.update(rounds=[3, 2]), "rounds do not increase"),
     "unit": (lambda t: t.update(unit="x"), "its unit is 'x'"),
     "runs": (lambda t: t.update(runs=["x"]), "its runs are no tables"),
