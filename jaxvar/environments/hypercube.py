@@ -265,8 +265,9 @@ def hypercube_blocks(
             f"order must have every block in {num_rounds} rounds, got none of block {block_rounds.argmin()}"
         )
     _check_multiplier(gap_multiplier, cube_dim, int(block_rounds.min()))
+    multiplier = gap_multiplier if parameters.is_traced(gap_multiplier) else float(gap_multiplier)
     return HypercubeBlocks(
-        gaps=leaf(gap_multiplier / np.sqrt(96 * block_rounds)),
+        gaps=leaf(multiplier / np.sqrt(96 * block_rounds)),
         levels=leaf(levels),
         block_rounds=leaf(block_rounds),
         order=period.astype(np.int32),
