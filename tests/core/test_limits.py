@@ -168,6 +168,25 @@ def test_too_many_chunks_are_refused():
         store._check(dataclasses.replace(manifest, cells=cells, seeds=100_001))
 
 
+BAD_RUNS = {
+    "checkpoint_seconds": [NAN, -1, 0, INF, "a", None, 1j],
+    "shard": [1, (1,), (0, 2), (3, 2), "1/2", (1.0, 2), None],
+    "devices": [[], 1, "cpu", [None], [0], [[1], [1, 2]]],
+    "study": [None, "quick", {}],
+    "out": [None, 1, []],
+}
+
+
+@pytest.mark.parametrize("argument", BAD_RUNS)
+def test_run_study_refuses(argument, tmp_path):
+    """With an error that the command line prints as a sentence, before there is a folder."""
+    study = jv.Study(name="x", seeds=2, rounds=3, algorithms=[jv.Entry("oful")], environments=[BANDIT])
+    for value in BAD_RUNS[argument]:
+        with pytest.raises(jv.StudyError, match=rf"\b{argument}\b"):
+            jv.run_study(**{"study": study, "out": tmp_path / "new", argument: value})
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_study_whose_records_fit_nowhere_is_refused(monkeypatch, tmp_path):
     """Results are on the disk first, and in memory when they are read."""
     study = jv.Study(name="x", seeds=10**6, rounds=1000, algorithms=[jv.Entry("oful")], environments=[BANDIT])
