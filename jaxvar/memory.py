@@ -79,7 +79,7 @@ def check_calls(num_calls: int, num_runs: int, unit: str = "runs", calls: str = 
 
 def is_small(target: object) -> bool:
     """Return whether no table that an object declares can be large: all its sizes are small, and so are its arrays."""
-    if isinstance(target, bool | str | float | None):
+    if isinstance(target, bool | str | float | type | None):
         return True
     if isinstance(target, int):
         return target <= _SMALL
