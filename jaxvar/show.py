@@ -23,20 +23,25 @@ def figures(
     width: Width = "neurips",
     scale: AxisScale = "log",
     band: Kind = "simultaneous",
+    caption: bool = True,
+    style: str | None = None,
     out: Path | None = None,
 ) -> int:
-    """Draw the figures of a study that was run: PDF and PNG at a venue's width, and their captions.
+    """Draw the figures of a study that was run: PDF and PNG at a venue's width, and captions as text and LaTeX.
 
     Args:
       directory: folder of the study.
       width: column or text width of a venue.
       scale: scale of the axes of regret curves.
       band: band around regret curves: for each round by itself, or for all together.
+      caption: whether the pictures show their captions too; text and LaTeX are written beside them in any case.
+      style: matplotlib style file, or name of a style that matplotlib knows; what it sets wins over ours.
       out: folder for the figures; by default, figures inside the study's own.
     """
 
     def draw(result: StudyResult) -> None:
-        for path in draw_study(result, out or directory / "figures", width=width, scale=scale, kind=band):
+        folder = out or directory / "figures"
+        for path in draw_study(result, folder, width=width, scale=scale, kind=band, caption=caption, style=style):
             print(path.resolve())
 
     return _with_study(directory, draw)
