@@ -65,7 +65,7 @@ def regret_curves(
     handles: dict[str, Line2D] = {}
     hidden, thin = [], 0
     with style():
-        height = 1.7 if len(groups) > 3 else 1.9
+        height = 1.7 if len(groups) > 3 else 1.9 if len(look) <= MOST_IN_LEGEND else 2.3
         share = scale == "log"
         grid = problem_panels(groups, width, height=height, sharex=True, sharey=share, names=len(look))
         drawn: list[tuple[Axes, Band, FillBetweenPolyCollection]] = []

@@ -1,6 +1,8 @@
 """Figures: the same files each time, text that stays text, everything inside the page and told in the caption."""
 
+import dataclasses
 import itertools
+import operator
 import os
 import re
 import subprocess
@@ -9,12 +11,16 @@ import zlib
 
 import matplotlib
 import numpy as np
+import PIL.Image
 import pytest
 
 from jaxvar import cli, figures, show
-from jaxvar.analysis import GrowthFit, Law, Term
-from jaxvar.analysis.captions import visible
-from jaxvar.figures.style import COLOURS, WIDTHS, looks
+from jaxvar.analysis import GrowthFit, Law, Term, against_reference
+from jaxvar.analysis.captions import label_word, parameter_word, settings_text, visible
+from jaxvar.analysis.panels import facets
+from jaxvar.figures.ends import spread_out
+from jaxvar.figures.style import COLOURS, WIDTHS, looks, panels
+from jaxvar.study.factories import NOISES, public_factories, wrapper_factories
 from tests.helpers.synthetic_study import cell, curves, layered, study, whole_study
 from tests.tables.test_tables import HOSTILE
 
@@ -25,7 +31,10 @@ def drawn(figure):
     """Extents of the text that stands for itself: ticks outside of the limits are not drawn."""
     figure.draw_without_rendering()
     own = [*figure.texts, *(t for a in figure.axes for t in (a.title, a.xaxis.label, *a.texts))]
-    own += [t for a in figure.axes for t in a.get_yticklabels() if a.get_yscale() == "linear"]
+    for axis in figure.axes:
+        low, high = sorted(axis.get_ylim())
+        if axis.get_yscale() == "linear":
+            own += [tick.label1 for tick in axis.yaxis.get_major_ticks() if low <= tick.get_loc() <= high]
     own += [t for legend in figure.legends for t in legend.get_texts()]
     own += [t for a in figure.axes if a.get_legend() for t in a.get_legend().get_texts()]
     own += [t for t in (figure._suptitle, figure._supxlabel, figure._supylabel) if t is not None]
@@ -84,6 +93,15 @@ def test_curves_differ_without_colour():
     assert all(a.dash != b.dash for a, b in itertools.pairwise(eight))
 
 
+@pytest.mark.parametrize("colours", [1, 3, 8, 9])
+def test_no_two_curves_share_colour_and_marker_or_dash(colours):
+    with matplotlib.rc_context({"axes.prop_cycle": matplotlib.cycler(color=[f"#0000{i}0" for i in range(colours)])}):
+        found = list(looks([str(i) for i in range(5 * colours)]).values())
+    assert len({look.colour for look in found}) == colours
+    assert len({(look.colour, look.marker) for look in found}) == 5 * colours
+    assert len({(look.colour, str(look.dash)) for look in found}) == 5 * colours
+
+
 def test_zeros_on_logarithmic_axes_are_told():
     regret = curves()
     regret[:, :2] = 0
@@ -94,7 +112,8 @@ def test_zeros_on_logarithmic_axes_are_told():
     nothing = figures.regret_curves(study([cell(np.zeros((5, 7)))]))
     assert "all of sphere" in nothing.caption and "all means are zero" in drawn(nothing.figure)
     powers = [cell(curves(scale=d), environment_settings={"dim": d}) for d in (0, 2, 4)]
-    assert "dim = 0: dim is not positive (all)" in figures.against_parameter(study(powers), "dim").caption
+    caption = figures.against_parameter(study(powers), "dim").caption
+    assert "dimension d = 0: dimension d is not positive (all)" in caption
 
 
 def test_failed_seeds_are_told():
@@ -119,7 +138,8 @@ def test_hostile_labels_are_drawn_as_text(tmp_path):
         figures.layer_occupancy(study(cells)),
     ):
         check_inside(drawing.figure)
-        shown = [re.sub(r"\s", "", text).replace(r"\$", "$") for text in drawn(drawing.figure)]
+        shown = [re.sub(r"\n-?[\d.]+ \[.*\]$", "", text) for text in drawn(drawing.figure)]  # slopes below names
+        shown = [re.sub(r"\s", "", text).replace(r"\$", "$") for text in shown]
         for label in labels:
             assert any(re.sub(r"\s", "", visible(label)) == text for text in shown) or label == "", label
     for path in figures.save(figures.regret_curves(study(cells)), tmp_path / "hostile"):
@@ -143,13 +163,211 @@ def test_legend_shows_every_curve():
     assert [t.get_text() for t in legend.get_texts()] == ["_hidden", "shown"]
 
 
-def test_settings_of_the_user_change_nothing_and_stay(tmp_path):
+def test_settings_of_the_user_win_and_stay():
     result = whole_study(("A", "B"), levels=(0.3,))
-    plain = [p.read_bytes() for p in figures.save(figures.regret_curves(result), tmp_path / "plain")]
-    with matplotlib.rc_context({"font.size": 20.0, "text.usetex": True, "pdf.fonttype": 3, "axes.grid": False}):
-        mine = [p.read_bytes() for p in figures.save(figures.regret_curves(result), tmp_path / "mine")]
-        assert matplotlib.rcParams["font.size"] == 20 and matplotlib.rcParams["text.usetex"]
-    assert plain == mine
+    ours = figures.regret_curves(result).figure
+    own = {"font.size": 9.0, "axes.linewidth": 2.0, "axes.prop_cycle": matplotlib.cycler(color=["#123456", "red"])}
+    with matplotlib.rc_context(own):
+        mine = figures.regret_curves(result).figure
+        assert matplotlib.rcParams["axes.linewidth"] == 2 and matplotlib.rcParams["legend.frameon"]
+    assert [f.axes[0].spines["left"].get_linewidth() for f in (ours, mine)] == [0.6, 2.0]
+    assert [line.get_color() for line in mine.axes[0].lines] == ["#123456", "#ff0000"]
+    for text in ("title", "xaxis.label"):  # all sizes follow font.size
+        sizes = [operator.attrgetter(text)(f.axes[0]).get_fontsize() for f in (ours, mine)]
+        assert sizes[1] == pytest.approx(sizes[0] * 9 / 7)
+    assert mine.legends[0].get_frame_on() is False  # what the user did not set is ours
+    check_inside(mine)
+
+
+def test_a_style_file_wins_even_with_defaults_of_matplotlib(tmp_path):
+    (tmp_path / "own.mplstyle").write_text("axes.grid: False\naxes.linewidth: 3\n")
+    result = whole_study(("A", "B"), levels=(0.3,))
+    with figures.user_style(tmp_path / "own.mplstyle"):
+        axis = figures.regret_curves(result).figure.axes[0]
+    assert axis.spines["left"].get_linewidth() == 3 and not axis.get_xgridlines()[0].get_visible()
+    assert figures.regret_curves(result).figure.axes[0].get_xgridlines()[0].get_visible()
+    with (
+        pytest.raises(ValueError, match=r"style must be a file or the name of a style .*, got 'none.mplstyle'"),
+        figures.user_style("none.mplstyle"),
+    ):
+        pass
+
+
+def test_caption_is_beside_the_figure_and_can_be_left_out_of_it(tmp_path):
+    drawing = figures.regret_curves(whole_study(("50 % of_A", "B"), levels=(0.3,)))
+    sizes = {}
+    for shown in (True, False):
+        _, png = figures.save(drawing, tmp_path / f"{shown}", caption=shown)
+        assert (tmp_path / f"{shown}.caption.txt").read_text() == drawing.caption + "\n"
+        tex = (tmp_path / f"{shown}.caption.tex").read_text()
+        assert r"paper for 50 \% of\_A" in tex and r"95 \% band" in tex
+        with PIL.Image.open(png) as picture:
+            sizes[shown] = picture.size
+    strip = drawing.below.get_window_extent()
+    assert sizes[False][0] == sizes[True][0]
+    assert sizes[True][1] - sizes[False][1] == pytest.approx(strip.y1, abs=2)
+    assert drawing.below.get_visible() and drawing.figure.get_layout_engine() is not None  # as before
+
+
+def two_parameters(algorithms=("save", "oful"), dims=(2, 5, 20), seeds=6):
+    """A study with a table of environment settings."""
+    cells = [
+        cell(
+            curves(seed=i, seeds=seeds, scale=dim * (1 + i)),
+            algorithm=name,
+            environment="linear_bandit",
+            environment_settings={"dim": dim, "noise.std": level},
+        )
+        for dim in dims
+        for level in (0.1, 0.3, 1.0)
+        for i, name in enumerate(algorithms)
+    ]
+    return study(cells, reference=algorithms[-1])
+
+
+@pytest.mark.parametrize("width", ["neurips", "icml"])
+def test_two_swept_parameters_make_a_table_that_is_named_at_its_edges(width):
+    figure = figures.regret_curves(two_parameters(), width=width).figure
+    check_inside(figure)
+    places = [(a.get_subplotspec().rowspan.start, a.get_subplotspec().colspan.start) for a in figure.axes]
+    assert places == list(itertools.product(range(3), range(3)))
+    titles = [" ".join(a.get_title().split()) for a in figure.axes]
+    assert titles == [*(f"noise (standard deviation) = {s}" for s in ("0.1", "0.3", "1")), *[""] * 6]
+    named = [[t.get_text() for t in a.texts] for a in figure.axes]
+    assert named == [x for dim in (2, 5, 20) for x in ([], [], [f"dimension d = {dim}"])]
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["SAVE", "OFUL"]
+
+
+def test_pages_end_between_the_rows_of_a_table():
+    dims = tuple(range(1, 10))
+    found = [len(p.cells) for p in figures.pages(two_parameters(("A",), dims), most=10)]
+    assert found == [9, 9, 9]
+
+
+@pytest.mark.parametrize("number", range(2, 13))
+@pytest.mark.parametrize("width", ["icml", "neurips", "icml_wide"])
+def test_no_panel_is_alone_in_the_last_row(number, width):
+    grid = panels(number, width)
+    is_possible = (number, width) != (7, "icml")  # four columns would be too narrow, and one is too high
+    assert grid.columns == 1 or number % grid.columns != 1 or not is_possible
+    assert len(grid.axes) == number
+
+
+def test_two_things_that_do_not_make_a_table_are_listed():
+    cells = [cell(curves(), environment_settings={"dim": d, "lam": 1 / d}) for d in (2, 4, 8)]
+    assert facets({str(i): [c] for i, c in enumerate(cells)}) is None  # both vary together
+    cells = [cell(curves(), environment=e, environment_settings={"dim": d}) for e in "ab" for d in (2, 4)]
+    found = facets({str(i): [c] for i, c in enumerate(cells)})
+    assert found.rows == ("a", "b") and found.columns == ("dimension d = 2", "dimension d = 4")
+
+
+MANY = tuple(f"algorithm {i}" for i in range(12))
+
+
+@pytest.mark.parametrize("width", ["icml", "neurips"])
+def test_more_than_eight_curves_are_named_at_their_ends(width):
+    result = whole_study(MANY, levels=(0.1, 1.0), seeds=6)
+    for drawing in (
+        figures.regret_curves(result, width=width),
+        figures.against_parameter(result, "noise.std", width=width),
+        figures.paired_differences(result, "noise.std", width=width),
+    ):
+        figure = drawing.figure
+        assert not figure.legends and all(a.get_legend() is None for a in figure.axes)
+        check_inside(figure)
+        boxes = {text: box for text, box in drawn(figure).items() if text.startswith("algorithm ")}
+        assert len(boxes) >= 11  # the reference has no difference to itself
+        for one, other in itertools.combinations(boxes.values(), 2):
+            overlap = min(one.y1, other.y1) - max(one.y0, other.y0)
+            assert overlap < 0.02 or min(one.x1, other.x1) < max(one.x0, other.x0)
+    listed = [t for t in drawn(figures.regret_curves(result, width=width).figure) if t.startswith("algorithm ")]
+    assert sorted(listed) == sorted(MANY)
+
+
+def test_names_at_ends_are_in_the_order_of_the_curves():
+    cells = [cell(curves(scale=s), algorithm=f"curve {s}") for s in (3, 1, 9, 2, 8, 4, 7, 5, 6)]
+    boxes = {t: box.y0 for t, box in drawn(figures.regret_curves(study(cells)).figure).items() if t.startswith("curve")}
+    assert sorted(boxes, key=boxes.get) == [f"curve {s}" for s in range(1, 10)]
+
+
+def test_labels_move_apart_and_stay_near():
+    assert spread_out([0.0, 5.0], [1.0, 1.0], 0, 10) == [0.5, 5.0]
+    assert spread_out([4.0, 4.0, 9.9], [1.0, 1.0, 1.0], 0, 10) == [3.5, 4.5, 9.5]
+    assert spread_out([5.0] * 3, [1.0] * 3, 0, 3) == [0.5, 1.5, 2.5]
+
+
+def test_names_are_words_but_labels_of_the_user_stay():
+    assert settings_text({"noise.std": 0.1, "num_arms": 4, "my.own": 2}) == (
+        "noise (standard deviation) = 0.1, number of arms = 4, my.own = 2"
+    )
+    assert [label_word(name) for name in ("save", "linear_bandit", "mixture_mdp", "My save", "SAVE")] == [
+        "SAVE",
+        "linear bandit",
+        "mixture MDP",
+        "My save",
+        "SAVE",
+    ]
+
+
+def test_every_number_that_can_be_swept_has_words():
+    for prefix, factories in (("", public_factories()), ("wrap.", wrapper_factories()), ("noise.", NOISES)):
+        for name in {name for factory in factories.values() for name in factory.parameters}:
+            is_number = (prefix, name) not in {("", "per_step"), ("", "theta_star"), ("wrap.", "num_arms")}
+            assert "_" not in parameter_word(f"{prefix}{name}") or not is_number, name
+
+
+def test_thin_and_wide_bands_are_told_apart():
+    thin = [cell(curves(spread=1e-4), algorithm="thin"), cell(curves(seed=1, scale=9, seeds=4, spread=1), algorithm="x")]
+    drawing = figures.regret_curves(study(thin))
+    assert "resamples), 1 of 2 thinner than the lines." in drawing.caption
+    assert [c.get_linewidth()[0] for c in drawing.figure.axes[0].collections] == [0, 0.4]
+    assert "resamples), thinner than the lines." in figures.regret_curves(study(thin[:1])).caption
+
+
+def test_paired_differences_are_those_of_the_table():
+    result = two_parameters(("A", "B", "C"))
+    drawing = figures.paired_differences(result, "dim")
+    check_inside(drawing.figure)
+    found = [p.difference.estimate for p in against_reference(result) if p.cell.algorithm == "B"]
+    lines = [line for a in drawing.figure.axes for line in a.lines if line.get_marker() == "s"]
+    np.testing.assert_allclose(np.sort([y for line in lines for y in line.get_ydata()]), np.sort(found))
+    assert all(any(np.all(np.asarray(line.get_ydata()) == 0) for line in a.lines) for a in drawing.figure.axes)
+    assert "on the same 6 seeds, with 95 % t intervals; below zero is less than the reference" in drawing.caption
+    rows = figures.paired_differences(result, reference="A")
+    check_inside(rows.figure)
+    assert "minus that of A after 1,000 rounds" in rows.caption
+    far = [cell(curves(seed=i, scale=s), algorithm=f"{s}") for i, s in enumerate((1, 2, 3, 1e4))]
+    bent = figures.paired_differences(study(far, reference="1"))
+    assert bent.figure.axes[0].get_xscale() == "symlog" and "and logarithmic outside" in bent.caption
+    with pytest.raises(ValueError, match=r"reference must be one of 'A', 'B', 'C', got 'D'"):
+        figures.paired_differences(result, reference="D")
+    with pytest.raises(ValueError, match=r"parameter must be a swept number \(dim, noise.std\), got 'lam'"):
+        figures.paired_differences(result, "lam")
+    other = dataclasses.replace(result.cells[0], algorithm="D", seeds=result.cells[0].seeds + 100)
+    caption = figures.paired_differences(dataclasses.replace(result, cells=(*result.cells, other))).caption
+    assert "Not compared: D in linear_bandit, dim = 2" in caption
+
+
+def test_spread_shows_quantiles_and_failed_seeds():
+    status = np.zeros(40, np.int32)
+    status[:2] = 4
+    lost = cell(curves(seed=1), algorithm="lost", status=np.full(40, 4, np.int32))
+    cells = [cell(curves(), algorithm="some", status=status), lost, cell(curves(seeds=300), algorithm="many")]
+    drawing = figures.spread(study(cells))
+    check_inside(drawing.figure)
+    (axis,) = drawing.figure.axes
+    values = cells[0].regret[2:, -1]
+    np.testing.assert_allclose(axis.lines[1].get_xdata(), np.quantile(values, (0.25, 0.75)))
+    np.testing.assert_allclose(np.sort(axis.lines[4].get_xdata()), np.sort(values))
+    assert [t.get_text() for t in axis.texts] == ["2 failed", "40 failed"]
+    assert "each of 38 to 300 seeds (2 failed and left out, in all cells)" in drawing.caption
+    with pytest.raises(ValueError, match="'regret' has no seed that did not fail"):
+        figures.spread(study([lost]))
+
+
+def test_legend_of_layers_has_at_most_eight_entries():
+    drawing = figures.layer_occupancy(study([cell(curves(), records={"layer_rounds": layered(11)})]))
+    assert len(drawing.figure.legends[0].get_texts()) == 8 and "The legend leaves layers out" in drawing.caption
 
 
 def test_fonts_are_embedded_as_true_type(tmp_path):
@@ -180,8 +398,9 @@ def test_files_are_the_same_in_another_process(tmp_path):
         env = os.environ | {"PYTHONHASHSEED": seed}
         subprocess.run([sys.executable, "-c", script, out], check=True, env=env, capture_output=True)
     names = sorted(p.name for p in (tmp_path / "1").iterdir())
-    stems = ("against_noise_std", "layers", "regret")
-    assert names == sorted(["captions.txt", *(f"{s}.{kind}" for s in stems for kind in ("pdf", "png"))])
+    stems, kinds = ("against_noise_std", "layers", "paired_noise_std", "regret", "spread"), ("pdf", "png")
+    endings = (*kinds, "caption.txt", "caption.tex")
+    assert names == sorted(["captions.txt", *(f"{s}.{ending}" for s in stems for ending in endings)])
     for name in names:
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
 
@@ -264,9 +483,11 @@ def stored(monkeypatch, tmp_path):
 
 
 def test_command_line(stored, capsys):
-    assert cli.main(["figures", str(stored), "--width", "icml"]) == 0
+    (stored / "own.mplstyle").write_text("lines.linewidth: 2\n")
+    options = ["--width", "icml", "--no-caption", "--style", str(stored / "own.mplstyle")]
+    assert cli.main(["figures", str(stored), *options]) == 0
     printed = capsys.readouterr().out.split()
-    assert len(printed) == 7 and all(os.path.exists(path) for path in printed)
+    assert len(printed) == 21 and all(os.path.exists(path) for path in printed)
     assert {os.path.dirname(path) for path in printed} == {str(stored / "figures")}
     assert cli.main(["table", str(stored), "--to", "csv", "--what", "speed"]) == 0
     assert capsys.readouterr().out.startswith("environment,algorithm,constants,seeds,rounds,seconds,")

@@ -136,7 +136,7 @@ def test_embedded_curves_are_means_with_bands(result, read):
     data = json.loads(read.scripts[0])
     drawn = [(s["label"], c) for s in data["settings"] for c in s["cells"]]
     assert [(setting, data["curves"][c["curve"]]) for setting, c in drawn] == [
-        (f"noise.std = {c.environment_settings['noise.std']:g}", c.algorithm) for c in result.cells
+        (f"noise (standard deviation) = {c.environment_settings['noise.std']:g}", c.algorithm) for c in result.cells
     ]
     for found, (_, curve) in zip(result.cells, drawn, strict=True):
         assert data["rounds"][curve["rounds"]] == found.rounds.tolist()

@@ -177,7 +177,7 @@ def test_keyboard_reads_values(browser, pages, usual):
 def test_setting_and_band_are_chosen(browser, pages, usual):
     """By the list or by a caption of the overview; the note says what the band is."""
     browser.open(pages["usual"])
-    browser.one("select[name=setting]").send_keys("noise.std = 0.3")
+    browser.one("select[name=setting]").send_keys("noise (standard deviation) = 0.3")
     browser.one("#chart").send_keys(Keys.END)
     texts = dict(zip(browser.texts("#tip .name"), browser.texts("#tip .number"), strict=True))
     for algorithm, mean in final_column(usual, 0.3).items():
@@ -215,8 +215,8 @@ def test_tables_are_sorted_and_narrowed(browser, pages, usual):
         assert column(7)[-4:] == ["–"] * 4  # the reference itself
         assert np.all(np.diff([numbers(text)[0][0] for text in column(7)[:-4]]) * sign >= 0)
     assert heading.get_attribute("aria-sort") is None
-    browser.one("form[data-table=final-table] select").send_keys("noise.std = 0.1")
-    assert set(column(1)) == {"noise.std = 0.1"} and len(column(1)) == 5
+    browser.one("form[data-table=final-table] select").send_keys("noise (standard deviation) = 0.1")
+    assert set(column(1)) == {"noise (standard deviation) = 0.1"} and len(column(1)) == 5
 
 
 def contrast(browser, selector):
