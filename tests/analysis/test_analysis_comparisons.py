@@ -125,7 +125,7 @@ def test_points_without_a_logarithm_are_named():
         "dimension d = 32: the mean regret of some resamples is not positive",
     )
     (none,) = slopes_in(study([*powers((2,)), zero]), "dim")
-    assert none.slope is None and none.excluded[-1] == "a slope needs two different values of dim, got 1"
+    assert none.slope is None and none.excluded[-1] == "a slope needs two different values of dimension d, got 1"
     with pytest.raises(ValueError, match="there is no line"):
         none.line(np.ones(1))
 

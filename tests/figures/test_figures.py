@@ -317,7 +317,10 @@ def test_every_number_that_can_be_swept_has_words():
 
 
 def test_thin_and_wide_bands_are_told_apart():
-    thin = [cell(curves(spread=1e-4), algorithm="thin"), cell(curves(seed=1, scale=9, seeds=4, spread=1), algorithm="x")]
+    thin = [
+        cell(curves(spread=1e-4), algorithm="thin"),
+        cell(curves(seed=1, scale=9, seeds=4, spread=1), algorithm="x"),
+    ]
     drawing = figures.regret_curves(study(thin))
     assert "resamples), 1 of 2 thinner than the lines." in drawing.caption
     assert [c.get_linewidth()[0] for c in drawing.figure.axes[0].collections] == [0, 0.4]
