@@ -95,7 +95,7 @@ def _points(axis: Any, x: np.ndarray, means: list[Any], look: Look, dash: Any) -
     found: list[Interval] = means
     return axis.errorbar(
         x,
-        [one.estimate for one in found],
+        np.array([one.estimate for one in found]),
         yerr=[one.half for one in found],
         color=look.colour,
         linestyle=dash,
