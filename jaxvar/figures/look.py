@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import pathlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
@@ -187,10 +188,11 @@ def wrap(figure: Figure, text: str, inches: float, size: float, most: int | None
             lines[-1] = joined
             continue
         lines.append("")
-        for letter in word:
-            if lines[-1] and not fits(lines[-1] + letter):
+        whole = [part for part in re.split("(?<=-)", word) if part]  # a line may end with a hyphen
+        for part in whole if all(map(fits, whole)) else word:
+            if lines[-1] and not fits(lines[-1] + part):
                 lines.append("")
-            lines[-1] += letter
+            lines[-1] += part
     lines = [line for line in lines if line] or [""]
     if most is not None and len(lines) > most:
         lines = [*lines[: most - 1], lines[most - 1][:-1] + "…"]

@@ -185,7 +185,7 @@ def problem_panels(
                 if row == min(r for r, c in found.places if c == column):
                     axis.set_title(heads[column])
                 if column == (min if is_named else max)(c for r, c in found.places if r == row):
-                    text = wrap(grid.figure, found.rows[row], 0.75 * height, SIZE, most=2)
+                    text = wrap(grid.figure, found.rows[row], 0.95 * height, SIZE, most=2)
                     if is_named:
                         axis.set_ylabel("\n".join(text))
                     else:

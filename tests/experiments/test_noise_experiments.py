@@ -113,7 +113,7 @@ def test_pictures_of_the_variance_can_be_drawn_again_from_what_was_found():
     np.testing.assert_allclose(shown["o"], [x.estimate for x in told["LOSAN (tuned x0.3)"][2:6]])  # the last with an o
     for drawing in drawn.values():
         assert not drawing.figure.legends and "256 seeds with 95 % t intervals" in drawing.caption
-    assert {text.get_text().split("\n")[0] for text in drawn["told"].figure.texts} == set(told)
+    assert {text.get_text().split("\n")[0] for text in drawn["told"].figure.texts} >= set(told)
 
 
 @pytest.mark.parametrize("name", ["dimension", "deterministic"])

@@ -19,7 +19,7 @@ from jaxvar.analysis import GrowthFit, Law, Term, against_reference
 from jaxvar.analysis.captions import label_word, parameter_word, settings_text, visible
 from jaxvar.analysis.panels import facets
 from jaxvar.figures.ends import spread_out
-from jaxvar.figures.style import COLOURS, WIDTHS, looks, panels
+from jaxvar.figures.style import COLOURS, WIDTHS, looks, panels, plain
 from jaxvar.study.factories import NOISES, public_factories, wrapper_factories
 from tests.helpers.synthetic_study import cell, curves, layered, study, whole_study
 from tests.tables.test_tables import HOSTILE
@@ -177,6 +177,12 @@ def test_settings_of_the_user_win_and_stay():
         assert sizes[1] == pytest.approx(sizes[0] * 9 / 7)
     assert mine.legends[0].get_frame_on() is False  # what the user did not set is ours
     check_inside(mine)
+
+
+def test_text_for_tex_is_escaped():
+    with matplotlib.rc_context({"text.usetex": True}):
+        assert plain("50 % of a_b ± δ") == r"50 \% of a\_b $\pm$ $\delta$"
+    assert plain("50 % of a_b") == "50 % of a_b"
 
 
 def test_a_style_file_wins_even_with_defaults_of_matplotlib(tmp_path):
