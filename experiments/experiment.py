@@ -82,7 +82,8 @@ def publish(name: str, conclusions: Conclusions, results: Mapping[str, StudyResu
     folder, paths = FOLDER / name, list[Path]()
     for stem, drawing in conclusions.figures.items():
         pdf, png = save(drawing, folder / stem)
-        pdf.unlink()  # pages show the other one
+        for path in (pdf, *folder.glob(f"{stem}.caption.*")):
+            path.unlink()  # pages show the picture, with its caption
         paths.append(png)
     behind = {name: {k: result.config[k] for k in ("study", "runs")} for name, result in (results or {}).items()}
     paths.append(write_found(folder / "found.json", Found(f"{COMMAND} {name}", behind, conclusions.tables)))

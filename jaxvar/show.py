@@ -24,20 +24,25 @@ def figures(
     width: Width = "neurips",
     scale: AxisScale = "log",
     band: Kind = "simultaneous",
+    caption: bool = True,
+    style: OrNone[str] = None,
     out: OrNone[Path] = None,
 ) -> int:
-    """Draw the figures of a study that was run: PDF and PNG at a venue's width, and their captions.
+    """Draw the figures of a study that was run: PDF and PNG at a venue's width, and captions as text and LaTeX.
 
     Args:
       directory: Folder of a study that was run.
       width: Column or text width of a venue.
       scale: Scale of the axes of regret curves.
       band: Band around regret curves: for all rounds together, or for each by itself.
+      caption: Show captions in the pictures too; text and LaTeX are written beside them in any case.
+      style: Matplotlib style file, or name of a style that matplotlib knows; what it sets wins over ours.
       out: Folder for the figures; figures inside the study's own if not given.
     """
 
     def draw(result: StudyResult) -> None:
-        for path in draw_study(result, out or directory / "figures", width=width, scale=scale, kind=band):
+        folder = out or directory / "figures"
+        for path in draw_study(result, folder, width=width, scale=scale, kind=band, caption=caption, style=style):
             print(path.resolve())
 
     return _with_study(directory, draw)

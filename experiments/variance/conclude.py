@@ -11,10 +11,9 @@ from experiments import tuning
 from experiments.by_value import exponent_table, regret_table, rows
 from experiments.experiment import Conclusions
 from experiments.measures import exponents, ratio
-from experiments.variance.figure import against_total_variance
+from experiments.variance.figure import figures
 from jaxvar.analysis import mean_interval, paired, sample
 from jaxvar.analysis.paired import reference_of
-from jaxvar.figures import against_parameter
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables import Column, Table
 
@@ -36,9 +35,7 @@ def conclude(results: Mapping[str, StudyResult]) -> Conclusions:
         "loose": _loose(told),
         "shapes": _shapes(results["shapes"]),
     }
-    return Conclusions(
-        tables, {"levels": against_total_variance(levels), "told": against_parameter(told, "noise_bound")}
-    )
+    return Conclusions(tables, figures(tables, levels.cells[0].num_rounds))
 
 
 def _rounds(result: StudyResult) -> str:

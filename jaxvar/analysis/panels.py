@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from jaxvar.analysis.captions import algorithm_name, environment_name, settings_text
+from jaxvar.analysis.captions import algorithm_name, environment_name, label_word, settings_text
 from jaxvar.study.result import CellResult, StudyResult
 
 T = TypeVar("T")
@@ -37,12 +37,56 @@ def titles(groups: dict[str, list[CellResult]]) -> list[str]:
     return list(groups)
 
 
+class Facets(NamedTuple):
+    """Environment settings as a table: a row for each value of one thing that varies, a column for each of another."""
+
+    rows: tuple[str, ...]  # names of the rows
+    columns: tuple[str, ...]  # names of the columns
+    places: tuple[tuple[int, int], ...]  # row and column of each group; no two are the same
+
+    def turned(self) -> Facets:
+        """Return the table with rows and columns exchanged."""
+        return Facets(self.columns, self.rows, tuple((column, row) for row, column in self.places))
+
+
+def facets(groups: Mapping[str, Sequence[CellResult]]) -> Facets | None:
+    """Return the groups as a table, if exactly two things vary: two swept parameters, or one and the environment."""
+    firsts = [cells[0] for cells in groups.values()]
+    varying: list[list[str]] = []  # for each thing that varies, its value in each group
+    labels = [label_word(cell.environment) for cell in firsts]
+    if len(set(labels)) > 1:
+        varying.append(labels)
+    names = dict.fromkeys(name for cell in firsts for name in cell.environment_settings)
+    for name in names:
+        if any(name not in cell.environment_settings for cell in firsts):
+            return None
+        values = [settings_text({name: cell.environment_settings[name]}) for cell in firsts]
+        if len(set(values)) > 1:
+            varying.append(values)
+    if len(varying) != 2:
+        return None
+    rows, columns = (tuple(dict.fromkeys(values)) for values in varying)
+    places = tuple((rows.index(r), columns.index(c)) for r, c in zip(*varying, strict=True))
+    is_table = len(set(places)) == len(places) and len(places) > max(len(rows), len(columns))
+    return Facets(rows, columns, places) if is_table else None
+
+
 def pages(result: StudyResult, most: int = 12) -> Iterator[StudyResult]:
-    """Split the study into parts of at most ``most`` environment settings, so that a page stays readable."""
-    groups = list(by_problem(result.cells).values())
-    for first in range(0, len(groups), most):
-        cells = tuple(cell for group in groups[first : first + most] for cell in group)
-        yield dataclasses.replace(result, cells=cells)
+    """Split the study into parts of at most ``most`` environment settings, so that a page stays readable.
+
+    Settings that make a table are split between its rows, unless a row is longer than a page.
+    """
+    groups = by_problem(result.cells)
+    found, listed = facets(groups), list(groups.values())
+    if found is not None and len(found.columns) <= most:
+        listed = [cells for _, cells in sorted(zip(found.places, listed, strict=True), key=lambda pair: pair[0])]
+        per_page = most // len(found.columns)  # rows
+        parts = grouped(zip(sorted(found.places), listed, strict=True), lambda pair: pair[0][0] // per_page)
+        split = [[cells for _, cells in part] for part in parts.values()]
+    else:
+        split = [listed[first : first + most] for first in range(0, len(listed), most)]
+    for part in split:
+        yield dataclasses.replace(result, cells=tuple(cell for cells in part for cell in cells))
 
 
 @dataclasses.dataclass(frozen=True)

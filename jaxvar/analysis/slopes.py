@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from jaxvar import parameters
-from jaxvar.analysis.captions import algorithm_name, cell_name, environment_name, named, value_text
+from jaxvar.analysis.captions import algorithm_name, cell_name, environment_name, named, parameter_word, value_text
 from jaxvar.analysis.intervals import RESAMPLES, Array, Interval, check_level, resampled_cells, resampled_means
 from jaxvar.analysis.panels import grouped
 from jaxvar.analysis.summaries import Sample, sample
@@ -136,13 +136,13 @@ def _slope(
 ) -> Slope:
     """Fit the line through ``log mean [points]``, with the interval from ``drawn [resamples, points]``."""
     check_level(level)
-    record = samples[0].record
+    record, word = samples[0].record, parameter_word(parameter)
     reasons = {  # why points have no logarithm
-        f"{parameter} is not positive": x <= 0,
+        f"{word} is not positive": x <= 0,
         f"the mean {record} is not positive": (x > 0) & (mean <= 0),
         f"the mean {record} of some resamples is not positive": (x > 0) & (mean > 0) & np.any(drawn <= 0, axis=0),
     }
-    excluded = [f"{parameter} = {_listed(x[where])}: {reason}" for reason, where in reasons.items() if np.any(where)]
+    excluded = [f"{word} = {_listed(x[where])}: {reason}" for reason, where in reasons.items() if np.any(where)]
     used = ~np.any(list(reasons.values()), axis=0)
     interval, intercept = None, None
     if len(set(x[used])) > 1:
@@ -154,7 +154,7 @@ def _slope(
         interval = Interval(slopes[0], low, high, level, "bootstrap percentile", "log-log slope", seeds)
         intercept = float(values[0].mean() - slopes[0] * where.mean())
     else:
-        excluded.append(f"a slope needs two different values of {parameter}, got {len(set(x[used]))}")
+        excluded.append(f"a slope needs two different values of {word}, got {len(set(x[used]))}")
     return Slope(
         algorithm=names[0],
         environment=names[1],

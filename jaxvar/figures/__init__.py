@@ -4,7 +4,8 @@ from jaxvar.analysis.panels import pages
 from jaxvar.figures.growth import against_parameter, growth_fit
 from jaxvar.figures.of_study import draw_study
 from jaxvar.figures.problems import layer_occupancy, regret_curves
-from jaxvar.figures.style import WIDTHS, Drawing, save
+from jaxvar.figures.seeds import paired_differences, spread
+from jaxvar.figures.style import WIDTHS, Drawing, save, user_style
 
 __all__ = [
     "WIDTHS",
@@ -14,6 +15,9 @@ __all__ = [
     "growth_fit",
     "layer_occupancy",
     "pages",
+    "paired_differences",
     "regret_curves",
     "save",
+    "spread",
+    "user_style",
 ]

@@ -6,25 +6,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jaxvar.analysis.captions import constants_text, percent, seeds_text, value_text
+from jaxvar.analysis.captions import (
+    constants_text,
+    parameter_word,
+    percent,
+    record_word,
+    seeds_text,
+    settings_text,
+    value_text,
+)
 from jaxvar.analysis.growth import GrowthFit
 from jaxvar.analysis.intervals import Array, mean_interval
 from jaxvar.analysis.panels import grouped
 from jaxvar.analysis.slopes import Slope, slopes_in
 from jaxvar.analysis.summaries import sample
 from jaxvar.figures.style import (
-    AXIS_NAMES,
-    BLACK,
     BLUE,
+    MOST_IN_LEGEND,
     SMALL,
     WIDTHS,
     Drawing,
     Look,
     Width,
     finish,
+    ink,
     looks,
     panels,
     plain,
+    points,
     style,
 )
 from jaxvar.study.result import StudyResult
@@ -57,18 +66,36 @@ def against_parameter(
     look = looks([s.algorithm for s in found])
     groups = grouped(found, lambda slope: slope.environment)
     handles: dict[str, ErrorbarContainer] = {}
+    notes: dict[Axes, dict[str, str]] = {}
+    many = len(look) > MOST_IN_LEGEND  # slopes are below the names then, which are at the ends of the curves
     with style():
-        grid = panels(len(groups), width, least=2.7, height=2.2, sharex=True, sharey=True)
-        for axis, (title, slopes) in zip(grid.axes, groups.items(), strict=True):
+        if many:
+            grid = panels(len(groups), width, least=9.9, height=2.4, sharex=True, sharey=True)
+        else:
+            height = 1.6 if len(groups) == 3 and WIDTHS[width] > 4 else 2.2  # three wide panels below each other
+            grid = panels(len(groups), width, least=2.7, height=height, sharex=True, sharey=True, squeeze=1.0)
+        for axis, title, slopes in zip(grid.axes, _titles(groups, parameter), groups.values(), strict=True):
             axis.set(xscale="log", yscale="log")
             for slope in slopes:
                 handles[slope.algorithm] = _draw(axis, slope, look[slope.algorithm], level)
             _tick(axis, np.concatenate([s.x for s in found]))
-            _list_slopes(axis, [handles[s.algorithm] for s in slopes], slopes)
+            notes[axis] = {s.algorithm: _slope_text(s) for s in slopes}
+            if not many:
+                _list_slopes(axis, [handles[s.algorithm] for s in slopes], slopes)
             grid.title(axis, title, beside=1.6)
-        grid.xlabel(parameter)
-        caption, ylabel = _caption(result, found, level), AXIS_NAMES.get(record, record)
-        return finish(grid.figure, list(handles.values()), list(handles), caption, ylabel=ylabel)
+        grid.xlabel(parameter_word(parameter))
+        caption, ylabel = _caption(result, found, level), record_word(record)
+        if many:
+            caption += " Numbers below the names are slopes."
+        return finish(grid.figure, list(handles.values()), list(handles), caption, ylabel=ylabel, notes=notes)
+
+
+def _titles(groups: dict[str, list[Slope]], parameter: str) -> list[str]:
+    """Return the names of the environments, without the label if all share it and other settings tell them apart."""
+    firsts = [slopes[0].cells[0] for slopes in groups.values()]
+    if len(firsts) == 1 or len({cell.environment for cell in firsts}) > 1:
+        return list(groups)
+    return [settings_text({k: v for k, v in c.environment_settings.items() if k != parameter}) for c in firsts]
 
 
 def _draw(axis: Axes, slope: Slope, look: Look, level: float) -> ErrorbarContainer:
@@ -104,18 +131,22 @@ def _tick(axis: Axes, values: Array) -> None:
 
 def _list_slopes(axis: Axes, handles: list[ErrorbarContainer], slopes: list[Slope]) -> None:
     """List the slopes on the right of the panel, outside the axes."""
-    found = [slope.slope for slope in slopes]
     axis.legend(
         handles,
-        ["none" if s is None else f"{s.estimate:.2f} [{s.low:.2f}, {s.high:.2f}]" for s in found],
+        list(map(_slope_text, slopes)),
         title="slope",
         loc="center left",
         bbox_to_anchor=(1.0, 0.5),
         borderaxespad=0.2,
-        fontsize=SMALL,
-        title_fontsize=SMALL,
+        fontsize=points(SMALL),
+        title_fontsize=points(SMALL),
         handlelength=1.0,
     )
+
+
+def _slope_text(slope: Slope) -> str:
+    found = slope.slope
+    return "none" if found is None else f"{found.estimate:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
 def _caption(result: StudyResult, found: tuple[Slope, ...], level: float) -> str:
@@ -144,11 +175,11 @@ def growth_fit(fit: GrowthFit, *, width: Width = "icml") -> Drawing:
         axis.remove()
         upper, lower = grid.figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         ends = np.array([fit.fitted.min(), fit.fitted.max()])
-        upper.plot(ends, ends, color=BLACK, linewidth=0.8)
+        upper.plot(ends, ends, color=ink(), linewidth=0.8)
         upper.plot(fit.fitted, fit.observed, "o", color=BLUE, markerfacecolor="none")
         upper.set(xscale="log", yscale="log")
         upper.set_ylabel(plain(f"observed {fit.record}"))
-        lower.axhline(1.0, color=BLACK, linewidth=0.8)
+        lower.axhline(1.0, color=ink(), linewidth=0.8)
         lower.plot(fit.fitted, fit.observed / fit.fitted, "o", color=BLUE, markerfacecolor="none")
         lower.set_ylabel("ratio")
         lower.set_xlabel(plain(f"fitted {fit.record}"))

@@ -7,20 +7,33 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from jaxvar import parameters
-from jaxvar.analysis.captions import algorithm_name, constants_text, seeds_text
-from jaxvar.analysis.panels import by_problem, titles
+from jaxvar.analysis.captions import algorithm_name, constants_text, environment_name, record_word, seeds_text
+from jaxvar.analysis.panels import by_problem
 from jaxvar.analysis.summaries import Band, BandKind, Occupancy, band, occupancy
-from jaxvar.figures.style import AXIS_NAMES, SMALL, Drawing, Look, Width, finish, looks, panels, style, wrap
+from jaxvar.figures.style import (
+    MOST_IN_LEGEND,
+    SMALL,
+    Drawing,
+    Look,
+    Width,
+    finish,
+    looks,
+    points,
+    problem_panels,
+    row_panels,
+    style,
+)
 from jaxvar.study.result import StudyResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import FillBetweenPolyCollection
     from matplotlib.container import BarContainer
     from matplotlib.lines import Line2D
 
 AxisScale = Literal["log", "linear"]
 Colour = str | tuple[float, float, float, float]
-_NAME_WIDTH = 1.3  # inches for the names of algorithms
+_EDGED = 2.5  # points of thickness from which on the edges of a band are drawn
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx")
 
 
@@ -50,29 +63,44 @@ def regret_curves(
     bands = {id(c): band(c, record, kind=kind, level=level, seed=seed) for c in result.cells}
     look = looks([algorithm_name(cell) for cell in result.cells])
     handles: dict[str, Line2D] = {}
-    hidden = []
+    hidden, thin = [], 0
     with style():
-        grid = panels(len(groups), width, sharex=True, sharey=scale == "log")
-        for axis, title, cells in zip(grid.axes, titles(groups), groups.values(), strict=True):
-            for cell in cells:
-                name = algorithm_name(cell)
-                handles[name] = _draw(axis, bands[id(cell)], look[name], scale, list(look).index(name))
+        height = 1.7 if len(groups) > 3 else 1.9 if len(look) <= MOST_IN_LEGEND else 2.3
+        share = scale == "log"
+        grid = problem_panels(groups, width, height=height, sharex=True, sharey=share, names=len(look))
+        drawn: list[tuple[Axes, Band, FillBetweenPolyCollection]] = []
+        for axis, cells in zip(grid.axes, groups.values(), strict=True):
             axis.set(xscale=scale, yscale=scale)
-            grid.title(axis, title)
+            for cell in cells:
+                name, curve = algorithm_name(cell), bands[id(cell)]
+                handles[name], area = _draw(axis, curve, look[name], scale, list(look).index(name))
+                drawn.append((axis, curve, area))
             if scale == "log":
+                title = environment_name(cells[0])
                 hidden += _zeros(axis, title, {algorithm_name(c): bands[id(c)] for c in cells})
         grid.xlabel(result.unit)
         _limits(grid.axes, list(bands.values()), scale)
-        caption, ylabel = _caption(result, record, bands, hidden), AXIS_NAMES.get(record, record)
+        for axis, curve, area in drawn:
+            thickness = _thickness(axis, curve, 0.62 * height)
+            if thickness < next(iter(handles.values())).get_linewidth():
+                thin += 1
+            elif thickness > _EDGED:
+                area.set_linewidth(0.4)
+        caption, ylabel = _caption(result, record, bands, hidden, thin), record_word(record)
         return finish(grid.figure, list(handles.values()), list(handles), caption, ylabel=ylabel)
 
 
-def _draw(axis: Axes, curve: Band, look: Look, scale: AxisScale, shift: int) -> Line2D:
+def _draw(
+    axis: Axes, curve: Band, look: Look, scale: AxisScale, shift: int
+) -> tuple[Line2D, FillBetweenPolyCollection]:
     """Draw one curve with about five markers, shifted so that markers of different curves do not overlap."""
+    from matplotlib.colors import to_rgba
+
     positive = curve.mean > 0
     mean = np.where(positive | (scale == "linear"), curve.mean, np.nan)
     low = np.maximum(curve.low, 1e-3 * curve.mean) if scale == "log" else curve.low
-    axis.fill_between(curve.rounds, low, curve.high, where=np.isfinite(mean), color=look.colour, alpha=0.2, linewidth=0)
+    area = axis.fill_between(curve.rounds, low, curve.high, where=np.isfinite(mean), linewidth=0)
+    area.set(facecolor=to_rgba(look.colour, 0.22), edgecolor=to_rgba(look.colour, 0.8))
     every = max(1, len(mean) // 5)
     (line,) = axis.plot(
         curve.rounds,
@@ -82,7 +110,17 @@ def _draw(axis: Axes, curve: Band, look: Look, scale: AxisScale, shift: int) -> 
         marker=look.marker,
         markevery=slice((shift * every // 4) % every, None, every),
     )
-    return line
+    return line, area
+
+
+def _thickness(axis: Axes, curve: Band, inches: float) -> float:
+    """Return the largest thickness of a band, in points, if the axes are ``inches`` high."""
+    shown = (curve.low > 0) & (curve.mean > 0) if axis.get_yscale() == "log" else np.full(len(curve.mean), True)
+    if not np.any(shown):
+        return np.inf
+    in_axes = axis.transScale + axis.transLimits
+    low, high = (in_axes.transform(np.stack([curve.rounds, ends], 1)[shown])[:, 1] for ends in (curve.low, curve.high))
+    return float(72 * inches * np.max(high - low))
 
 
 def _zeros(axis: Axes, title: str, bands: dict[str, Band]) -> list[str]:
@@ -111,11 +149,14 @@ def _limits(axes: list[Axes], bands: list[Band], scale: AxisScale) -> None:
             axis.set_ylim(0.1, 1.0)  # the panel is empty
 
 
-def _caption(result: StudyResult, record: str, bands: dict[int, Band], hidden: list[str]) -> str:
-    """Return the caption of regret curves, with the means that the axis cannot show."""
+def _caption(result: StudyResult, record: str, bands: dict[int, Band], hidden: list[str], thin: int) -> str:
+    """Return the caption of regret curves, with the bands and the means that cannot be seen."""
     every = list(bands.values())
     seeds = seeds_text([b.seeds for b in every], sum(b.left_out for b in every))
-    text = f"Mean {record} over {seeds}; {every[0].describe()}. {constants_text(result.cells)}"
+    text = f"Mean {record} over {seeds}; {every[0].describe()}"
+    if thin:
+        text += f", {'' if thin == len(every) else f'{thin} of {len(every)} '}thinner than the lines"
+    text += f". {constants_text(result.cells)}"
     if hidden:
         text += f" Means of zero are not on the logarithmic axis: {'; '.join(hidden)}."
     return text
@@ -129,20 +170,14 @@ def layer_occupancy(result: StudyResult, *, width: Width = "neurips") -> Drawing
     found = {id(cell): occupancy(cell) for cell in cells}
     groups = by_problem(cells)
     colours = _colours(max(o.deepest for o in found.values()))
-    rows = max(map(len, groups.values()))
     handles: dict[int, BarContainer] = {}
     with style():
-        same = len({tuple(map(algorithm_name, mine)) for mine in groups.values()}) == 1  # names only in the left panels
-        height = 0.75 + 0.22 * rows
-        grid = panels(len(groups), width, least=1.8 if same else 2.6, height=height, sharex=True, sharey=same)
-        for axis, title, mine in zip(grid.axes, titles(groups), groups.values(), strict=True):
+        grid = row_panels(groups, width)
+        for axis, mine in zip(grid.axes, groups.values(), strict=True):
             for row, cell in enumerate(mine):
                 handles |= _bar(axis, row, found[id(cell)], colours)
-            names = ["\n".join(wrap(grid.figure, algorithm_name(cell), _NAME_WIDTH, SMALL, most=2)) for cell in mine]
-            axis.set_yticks(range(len(mine)), names)
-            axis.set(xlim=(0, 1), ylim=(len(mine) - 0.4, -0.6))
+            axis.set_xlim(0, 1)
             axis.grid(False)
-            grid.title(axis, title, beside=0.25 + _NAME_WIDTH / (grid.columns if same else 1))
         counted = "rounds" if result.unit == "round" else "steps"
         grid.xlabel(f"share of {counted}")
         seeds = seeds_text([o.seeds for o in found.values()], sum(o.left_out for o in found.values()))
@@ -151,6 +186,9 @@ def layer_occupancy(result: StudyResult, *, width: Width = "neurips") -> Drawing
             f"{constants_text(cells)}"
         )
         layers = sorted(handles)
+        if len(layers) > MOST_IN_LEGEND:  # from dark to light: some are enough to read the others
+            layers = [layers[i] for i in np.linspace(0, len(layers) - 1, MOST_IN_LEGEND).round().astype(int)]
+            caption += " The legend leaves layers out; their colours and hatches are in order."
         labels = [f"layer {layer}" if layer else "nothing learned" for layer in layers]
         return finish(grid.figure, [handles[layer] for layer in layers], labels, caption)
 
@@ -167,7 +205,8 @@ def _bar(axis: Axes, row: int, one: Occupancy, colours: list[Colour]) -> dict[in
         part = axis.barh(row, share, left=left, height=0.7, color=colour, hatch=hatch, edgecolor="white", linewidth=0.4)
         parts[layer] = part
         if share > 0.08:
-            text = axis.text(left + share / 2, row, str(layer), ha="center", va="center", fontsize=SMALL)
+            text = axis.text(left + share / 2, row, str(layer), ha="center", va="center", fontsize=points(SMALL))
+            text.set_color("black")
             text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85})
         left += float(share)
     return parts

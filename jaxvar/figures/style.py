@@ -1,63 +1,85 @@
-"""The style of figures: widths, colours, panels, legends and captions; and the files that figures are saved to."""
+"""The parts of every figure: panels, legend or names at the ends of curves, caption; and the files it is saved to."""
 
 from __future__ import annotations
 
-import contextlib
+import io
 import pathlib
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 
 from jaxvar import parameters
-from jaxvar.analysis.captions import visible
+from jaxvar.analysis.captions import algorithm_name, latex, visible
+from jaxvar.analysis.panels import facets, titles
+from jaxvar.figures.ends import MOST_IN_LEGEND, SHARE, EndNames, Notes
+from jaxvar.figures.look import (
+    BLACK,
+    BLUE,
+    COLOURS,
+    DASHES,
+    GREY,
+    SIZE,
+    SMALL,
+    VERMILION,
+    WIDTHS,
+    Look,
+    Width,
+    ink,
+    looks,
+    plain,
+    points,
+    renderer_of,
+    style,
+    user_style,
+    wrap,
+)
 from jaxvar.files import write_whole
+from jaxvar.study.result import CellResult
 
 if TYPE_CHECKING:
     import matplotlib.figure
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.backend_bases import RendererBase
-    from matplotlib.container import Container
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
-    Handle = Artist | Container  # a legend shows a sample of it
+    from jaxvar.figures.ends import Handle
 
-Width = Literal["neurips", "iclr", "icml", "icml_wide", "jmlr", "colt", "a4"]
-WIDTHS: dict[Width, float] = {  # width of a column or of the text, in inches
-    "neurips": 5.5,
-    "iclr": 5.5,
-    "icml": 3.25,
-    "icml_wide": 6.75,
-    "jmlr": 6.0,
-    "colt": 6.0,
-    "a4": 6.3,
-}
+__all__ = [
+    "BLACK",
+    "BLUE",
+    "COLOURS",
+    "DASHES",
+    "GREY",
+    "MOST_IN_LEGEND",
+    "SIZE",
+    "SMALL",
+    "VERMILION",
+    "WIDTHS",
+    "Drawing",
+    "Look",
+    "Panels",
+    "Width",
+    "finish",
+    "ink",
+    "looks",
+    "panels",
+    "plain",
+    "points",
+    "problem_panels",
+    "row_panels",
+    "save",
+    "style",
+    "user_style",
+    "wrap",
+]
 
-AXIS_NAMES = {"regret": "cumulative pseudo-regret", "variance": "total variance"}  # of records
-
-# Okabe and Ito: safe for the colour-blind
-BLACK, GREY, BLUE, SKY = "#000000", "#999999", "#0072B2", "#56B4E9"
-GREEN, ORANGE, VERMILION, PURPLE = "#009E73", "#E69F00", "#D55E00", "#CC79A7"
-COLOURS = (BLUE, VERMILION, GREEN, BLACK, PURPLE, ORANGE, SKY, GREY)
-Dash = str | tuple[float, tuple[float, ...]]
-DASHES: tuple[Dash, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
-
-SIZE = 7.0  # size of most text, in points: as small as venues allow
-SMALL = 6.0
-_STYLE = pathlib.Path(__file__).with_name("jaxvar.mplstyle")
 # Neither the time nor a library's version is stored: equal figures give equal files.
 _METADATA: dict[str, dict[str, str | None]] = {
     "pdf": {"Creator": "jaxvar", "Producer": None, "CreationDate": None},
     "png": {"Software": None},
 }
-
-
-class Look(NamedTuple):
-    """The look of a curve; successive curves differ in all three fields."""
-
-    colour: str
-    dash: Dash
-    marker: str
+_NARROWEST = 0.6  # inches of the axes in a table of panels, whose ticks are labelled at the edges only
+_BETWEEN = 0.15  # inches between panels
 
 
 class Drawing(NamedTuple):
@@ -65,30 +87,7 @@ class Drawing(NamedTuple):
 
     figure: matplotlib.figure.Figure
     caption: str
-
-
-def looks(labels: Sequence[str]) -> dict[str, Look]:
-    """Return a look for each label, in order; the first 360 looks differ."""
-    return {
-        label: Look(COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)])
-        for i, label in enumerate(dict.fromkeys(labels))
-    }
-
-
-@contextlib.contextmanager
-def style() -> Iterator[None]:
-    """Draw with ``jaxvar.mplstyle`` on top of matplotlib's defaults; the user's own are restored afterwards."""
-    import matplotlib
-
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(matplotlib.rc_params_from_file(_STYLE, use_default_template=False))
-        yield
-
-
-def plain(label: object) -> str:
-    """Return a label that matplotlib draws literally: no formula, no line break, no hidden characters."""
-    return visible(label).replace("$", r"\$")
+    below: Text | None = None  # the caption as it is drawn
 
 
 class Panels(NamedTuple):
@@ -104,10 +103,16 @@ class Panels(NamedTuple):
         axis.set_title("\n".join(wrap(self.figure, text, inches, SIZE, most=3)))
 
     def xlabel(self, text: str) -> None:
-        """Label the x axis of the lowest panel of each column."""
-        for axis in self.axes[-self.columns :]:
-            axis.set_xlabel(plain(text))
+        """Label the x axes of the lowest row, and the ticks of the lowest panel of each column."""
+        places = {axis: axis.get_subplotspec() for axis in self.axes}
+        lowest = {place.colspan.start: axis for axis, place in places.items() if place is not None}
+        last = max(place.rowspan.start for place in places.values() if place is not None)
+        label = "\n".join(wrap(self.figure, text, 0.7 * self.figure.get_size_inches()[0] / self.columns, SIZE))
+        for axis in lowest.values():
             axis.tick_params(labelbottom=True)
+            place = places[axis]
+            if place is not None and place.rowspan.start == last:
+                axis.set_xlabel(label)
 
 
 def panels(
@@ -118,88 +123,251 @@ def panels(
     height: float = 1.7,
     sharex: bool = False,
     sharey: bool = False,
+    names: int = 0,
+    squeeze: float = 0.66,
 ) -> Panels:
-    """Make a grid of at most four columns, each at least ``least`` inches wide, with rows ``height`` inches high."""
-    from matplotlib.figure import Figure  # unlike a figure of pyplot, it needs no screen and is freed after use
+    """Make a grid of at most four columns, with rows ``height`` inches high and no single panel in the last row.
 
-    parameters.check_choice("width", width, get_args(Width))
-    inches = WIDTHS[width]
+    Args:
+      number: number of panels.
+      width: venue that sets the figure's width.
+      least: least width of a panel, in inches.
+      height: height of a row, in inches.
+      sharex: whether all panels have one x axis.
+      sharey: whether all panels have one y axis.
+      names: number of curves; if there are too many for a legend, their names take a part of the width.
+      squeeze: part of ``least`` that is enough, if this avoids a single panel in the last row.
+    """
+    inches = _room(width, names)
     most = max(1, min(4, int(inches / least)))
     rows = -(-number // most)
     columns = -(-number // rows)
-    figure = Figure(figsize=(inches, rows * height), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).ravel()
-    for unused in axes[number:]:
-        unused.remove()
-    return Panels(figure, list(axes[:number]), columns)
+    if columns > 1 and number % columns == 1:
+        widest, fewest = min(4, int(inches / (squeeze * least))), 1 if number == 3 else 2
+        others = [c for c in (columns + 1, columns - 1) if fewest <= c <= widest and number % c != 1]
+        columns = others[0] if others else columns
+        rows = -(-number // columns)
+    places = [divmod(i, columns) for i in range(number)]
+    return _grid(width, rows, columns, places, height, sharex, sharey)
+
+
+def problem_panels(
+    groups: dict[str, list[CellResult]],
+    width: Width,
+    *,
+    least: float = 1.6,
+    height: float = 1.7,
+    sharex: bool = False,
+    sharey: bool = False,
+    names: int = 0,
+    left: float = 0.4,
+) -> Panels:
+    """Make a panel with its title for each environment setting.
+
+    If two things vary between the settings, and the width allows it, the panels make a table: its rows and columns are
+    named at the edges. The arguments are those of :func:`panels`; ``left`` are the inches on the left of a panel, or
+    of all if they share the y axis.
+    """
+    found = facets(groups)
+    if found is not None:
+        room = _room(width, names) - 0.2  # names of the rows
+        most = int((room - left) / (_NARROWEST + _BETWEEN) if sharey else room / (_NARROWEST + _BETWEEN + left))
+        if len(found.columns) > most:
+            found = found.turned()
+        if len(found.columns) <= most:
+            rows, columns = len(found.rows), len(found.columns)
+            inches = (room - left) / columns - _BETWEEN if sharey else room / columns - _BETWEEN - left
+            grid = _grid(width, rows, columns, found.places, height, sharex, sharey)
+            by_place = dict(zip(found.places, grid.axes, strict=True))
+            heads = _heads(grid.figure, found.columns, inches)
+            is_named = names > MOST_IN_LEGEND  # names of curves are on the right then
+            for (row, column), axis in by_place.items():
+                if row == min(r for r, c in found.places if c == column):
+                    axis.set_title(heads[column])
+                if column == (min if is_named else max)(c for r, c in found.places if r == row):
+                    text = wrap(grid.figure, found.rows[row], 0.95 * height, SIZE, most=2)
+                    if is_named:
+                        axis.set_ylabel("\n".join(text))
+                    else:
+                        _name_right(axis, "\n".join(text))
+            _raise(grid.figure, heads, 1)
+            return grid
+    grid = panels(len(groups), width, least=least, height=height, sharex=sharex, sharey=sharey, names=names)
+    inches = _room(width, names) / grid.columns - _BETWEEN - (left / grid.columns if sharey else left)
+    heads = _heads(grid.figure, titles(groups), inches)
+    for axis, title in zip(grid.axes, heads, strict=True):
+        axis.set_title(title)
+    _raise(grid.figure, heads, -(-len(groups) // grid.columns))
+    return grid
+
+
+def row_panels(groups: dict[str, list[CellResult]], width: Width) -> Panels:
+    """Make a panel for each environment setting, with a named row for each algorithm.
+
+    The names are only on the left, if all panels have the same.
+    """
+    same = len({tuple(map(algorithm_name, cells)) for cells in groups.values()}) == 1
+    height, least = 0.75 + 0.23 * max(map(len, groups.values())), 1.8 if same else 2.6
+    room = min(1.3, 0.22 * WIDTHS[width])
+    grid = problem_panels(groups, width, least=least, height=height, sharex=True, sharey=same, left=room)
+    for axis, cells in zip(grid.axes, groups.values(), strict=True):
+        names = ["\n".join(wrap(grid.figure, algorithm_name(cell), room, SMALL, most=2)) for cell in cells]
+        axis.set_yticks(range(len(names)), names)
+        axis.set_ylim(len(names) - 0.4, -0.6)
+        axis.grid(False, axis="y")
+    return grid
 
 
 def finish(
-    figure: Figure, handles: Sequence[Handle], labels: Sequence[str], caption: str, *, ylabel: str | None = None
+    figure: Figure,
+    handles: Sequence[Handle],
+    labels: Sequence[str],
+    caption: str,
+    *,
+    ylabel: str | None = None,
+    notes: Notes | None = None,
 ) -> Drawing:
-    """Add the legend above and the caption below, make the figure higher by as much, and label all y axes at once."""
+    """Add the legend above and the caption below, make the figure higher by as much, and label all y axes at once.
+
+    A legend has at most eight entries. The names of more curves are written at the ends of the curves instead, in the
+    last panel of each row.
+
+    Args:
+      figure: the figure.
+      handles: a sample of each curve.
+      labels: their names.
+      caption: the caption.
+      ylabel: the label of all y axes.
+      notes: texts below the names at the ends of curves, by panel and name.
+    """
+    names = EndNames(figure, handles, labels, notes or {}) if len(handles) > MOST_IN_LEGEND else None
+    legend_height = _legend(figure, handles, labels) if handles and names is None else 0.0
+    if names is not None:
+        names.make_room()
     inches, height = figure.get_size_inches()
-    legend_height = _legend(figure, handles, labels) if handles else 0.0
     lines = wrap(figure, caption, inches - 0.1, SMALL)
-    figure.supxlabel("\n".join(lines), fontsize=SMALL, x=0.05 / inches, ha="left", linespacing=1.3)
-    figure.set_size_inches(inches, height + legend_height + len(lines) * 1.35 * SMALL / 72 + 0.05)
+    size = points(SMALL)
+    below = figure.supxlabel("\n".join(lines), fontsize=size, x=0.05 / inches, ha="left", linespacing=1.3)
+    figure.set_size_inches(inches, height + legend_height + len(lines) * 1.35 * size / 72 + 0.05)
     if ylabel is not None:
-        label = figure.supylabel(plain(ylabel), fontsize=SIZE)
+        label = figure.supylabel(plain(ylabel), fontsize=points(SIZE))
         figure.draw_without_rendering()  # places the panels
         places = [axis.get_position() for axis in figure.axes]
-        label.set_y((min(place.y0 for place in places) + max(place.y1 for place in places)) / 2)
-    return Drawing(figure, caption)
+        low, high = min(place.y0 for place in places), max(place.y1 for place in places)
+        label.set(y=(low + high) / 2, multialignment="center")
+        label.set_text("\n".join(wrap(figure, ylabel, (high - low) * figure.get_size_inches()[1], SIZE)))
+    if names is not None:
+        names.draw()
+    return Drawing(figure, caption, below)
 
 
-def wrap(figure: Figure, text: str, inches: float, size: float, most: int | None = None) -> list[str]:
-    """Split text into lines for matplotlib, none wider than ``inches``; words that are too long are broken.
+def save(
+    drawing: Drawing | matplotlib.figure.Figure, stem: str | pathlib.Path, *, caption: bool = True
+) -> tuple[pathlib.Path, pathlib.Path]:
+    r"""Write ``stem.pdf`` and ``stem.png``, creating the folder if needed, and return their paths.
 
-    If there are more than ``most`` lines, the rest is cut and the last line ends in an ellipsis.
+    The caption is written beside them: ``stem.caption.txt`` as text, ``stem.caption.tex`` for LaTeX's ``\caption``.
+
+    Args:
+      drawing: the figure with its caption, or any figure of matplotlib.
+      stem: path without an ending.
+      caption: whether the picture shows the caption too.
     """
-    from matplotlib.font_manager import FontProperties
-
-    renderer, font = _renderer(figure), FontProperties(size=size)
-
-    def fits(line: str) -> bool:
-        return bool(renderer.get_text_width_height_descent(line, font, False)[0] <= inches * figure.dpi)
-
-    lines = [""]
-    for word in visible(text).split():
-        joined = f"{lines[-1]} {word}".strip()
-        if fits(joined):
-            lines[-1] = joined
-            continue
-        lines.append("")
-        for letter in word:
-            if lines[-1] and not fits(lines[-1] + letter):
-                lines.append("")
-            lines[-1] += letter
-    lines = [line for line in lines if line] or [""]
-    if most is not None and len(lines) > most:
-        lines = [*lines[: most - 1], lines[most - 1][:-1] + "…"]
-    return [plain(line) for line in lines]
-
-
-def save(drawing: Drawing | matplotlib.figure.Figure, stem: str | pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
-    """Write ``stem.pdf`` and ``stem.png``, creating the folder if needed, and return the paths."""
-    figure = drawing.figure if isinstance(drawing, Drawing) else drawing
     stem = pathlib.Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
+    figure, below = (drawing.figure, drawing.below) if isinstance(drawing, Drawing) else (drawing, None)
 
-    def write(kind: str) -> pathlib.Path:
-        path = stem.with_name(f"{stem.name}.{kind}")
-        return write_whole(path, lambda buffer: figure.savefig(buffer, format=kind, metadata=_METADATA[kind]))
+    def write(ending: str, fill: Callable[[io.BytesIO], object]) -> pathlib.Path:
+        return write_whole(stem.with_name(f"{stem.name}.{ending}"), fill)
 
+    if isinstance(drawing, Drawing):
+        write("caption.txt", lambda buffer: buffer.write(f"{visible(drawing.caption)}\n".encode()))
+        write("caption.tex", lambda buffer: buffer.write(f"{latex(drawing.caption)}\n".encode()))
+    hidden = None if caption else below
     with style():
-        return write("pdf"), write("png")
+        pdf = write("pdf", lambda buffer: _print(figure, buffer, "pdf", hidden))
+        return pdf, write("png", lambda buffer: _print(figure, buffer, "png", hidden))
 
 
-def _renderer(figure: Figure) -> RendererBase:
-    """Return the renderer that measures text; a new figure gets a canvas that has one."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def _print(figure: Figure, buffer: io.BytesIO, kind: str, hidden: Text | None) -> None:
+    """Write the figure, without the strip of a caption that is to be hidden."""
+    from matplotlib.transforms import Bbox
 
-    canvas = figure.canvas if isinstance(figure.canvas, FigureCanvasAgg) else FigureCanvasAgg(figure)
-    return canvas.get_renderer()  # type: ignore[no-untyped-call]
+    if hidden is None:
+        figure.savefig(buffer, format=kind, metadata=_METADATA[kind])
+        return
+    figure.draw_without_rendering()
+    inches, height = figure.get_size_inches()
+    kept = Bbox.from_extents(0, hidden.get_window_extent(renderer_of(figure)).y1 / figure.dpi, inches, height)
+    engine = figure.get_layout_engine()
+    figure.set_layout_engine("none")  # everything else stays in its place
+    hidden.set_visible(False)
+    try:
+        figure.savefig(buffer, format=kind, metadata=_METADATA[kind], bbox_inches=kept)
+    finally:
+        hidden.set_visible(True)
+        figure.set_layout_engine(engine)
+
+
+def _room(width: Width, names: int) -> float:
+    """Return the inches that panels have, beside the names of curves if a legend would be too long."""
+    parameters.check_choice("width", width, get_args(Width))
+    return WIDTHS[width] * (1 - SHARE if names > MOST_IN_LEGEND else 1.0)
+
+
+def _grid(
+    width: Width,
+    rows: int,
+    columns: int,
+    places: Sequence[tuple[int, int]],
+    height: float,
+    sharex: bool,
+    sharey: bool,
+) -> Panels:
+    """Make a figure with panels at some places of a table; the other places are empty."""
+    from matplotlib.figure import Figure  # unlike a figure of pyplot, it needs no screen and is freed after use
+
+    figure = Figure(figsize=(WIDTHS[width], rows * height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
+    for place in {(row, column) for row in range(rows) for column in range(columns)} - set(places):
+        axes[place].remove()
+    return Panels(figure, [axes[place] for place in places], columns)
+
+
+def _heads(figure: Figure, texts: Sequence[str], inches: float) -> list[str]:
+    """Return titles of up to four lines; if one needs several, the last value has a line of its own in all."""
+    heads = [wrap(figure, text, inches, SIZE, most=4) for text in texts]
+    if max(map(len, heads)) > 1:
+        parts = [text.rpartition(" = ") for text in texts]
+        heads = [
+            [*wrap(figure, name, inches, SIZE, most=3), *wrap(figure, f"= {value}", inches, SIZE, most=1)]
+            if name
+            else wrap(figure, value, inches, SIZE, most=4)
+            for name, _, value in parts
+        ]
+    return ["\n".join(lines) for lines in heads]
+
+
+def _raise(figure: Figure, heads: Sequence[str], rows: int) -> None:
+    """Make a figure higher by the lines that titles of several lines take in some rows."""
+    inches, height = figure.get_size_inches()
+    lines = max(head.count("\n") for head in heads)
+    figure.set_size_inches(inches, height + rows * lines * 1.2 * points(SIZE) / 72)
+
+
+def _name_right(axis: Axes, text: str) -> None:
+    """Write the name of a row of panels on the right of its last panel."""
+    axis.annotate(
+        text,
+        (1, 0.5),
+        (4, 0),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        rotation=270,
+        ha="left",
+        va="center",
+        fontsize=points(SIZE),
+    )
 
 
 def _legend(figure: Figure, handles: Sequence[Handle], labels: Sequence[str]) -> float:
@@ -209,7 +377,7 @@ def _legend(figure: Figure, handles: Sequence[Handle], labels: Sequence[str]) ->
     for columns in range(min(len(texts), 4), 0, -1):
         samples = cast("Sequence[Artist]", handles)  # containers of artists are allowed too
         legend = figure.legend(samples, texts, loc="outside upper center", ncols=columns, columnspacing=1.5)
-        extent = legend.get_window_extent(_renderer(figure))
+        extent = legend.get_window_extent(renderer_of(figure))
         if columns == 1 or extent.width <= inches * figure.dpi:
             break
         legend.remove()

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jaxvar.analysis.captions import named, settings_text
+from jaxvar.analysis.captions import named, parameter_word, settings_text
 from jaxvar.analysis.intervals import mean_interval, median_interval
 from jaxvar.analysis.paired import Paired
 from jaxvar.analysis.panels import Grid, Place, grouped
@@ -206,7 +206,7 @@ def _over_parameter(result: StudyResult, places: Sequence[Place], parameter: str
         panels.append(Panel(name, tuple(series), inside[0].cell.environment))
     if not panels:
         return None
-    title = parameter_text(parameter)
+    title = parameter_word(parameter)
     xs = [x for panel in panels for one in panel.series for x in one.x]
     final = [v for panel in panels for one in panel.series for v in one.views[0].line]
     return Curves(
@@ -221,11 +221,6 @@ def _over_parameter(result: StudyResult, places: Sequence[Place], parameter: str
         is_log=(min(xs) > 0 and max(xs) > 8 * min(xs), _is_wide(final, 20)),
         is_points=True,
     )
-
-
-def parameter_text(parameter: str) -> str:
-    """Return a parameter as settings name it."""
-    return settings_text({parameter: 0}).rpartition(" = ")[0]
 
 
 def _over_values(curve: int, points: Sequence[tuple[float, Place]]) -> Series:

@@ -13,7 +13,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from jaxvar.analysis.captions import constants_text, named, span
+from jaxvar.analysis.captions import constants_text, named, parameter_word, span
 from jaxvar.analysis.intervals import mean_interval, median_interval
 from jaxvar.analysis.paired import Paired, paired, reference_of, standings
 from jaxvar.analysis.panels import Grid, Place, grouped
@@ -25,7 +25,6 @@ from jaxvar.report.charts import (
     Curves,
     difference_rows,
     final_rows,
-    parameter_text,
     question_charts,
     regret_curves,
     spread_rows,
@@ -153,7 +152,7 @@ def _exponents(grid: Grid) -> dict[str, object]:
         reasons = list(dict.fromkeys(reason for slope in slopes for reason in slope.excluded))  # each reason once
         listed, more = "; ".join(reasons[:_LISTED_REASONS]), len(reasons) - _LISTED_REASONS
         table = {
-            "parameter": parameter_text(parameter),
+            "parameter": parameter_word(parameter),
             "environments": environments,
             "rows": rows,
             "reasons": listed,

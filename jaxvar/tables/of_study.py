@@ -6,7 +6,15 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from jaxvar.analysis import summaries
-from jaxvar.analysis.captions import algorithm_name, constants_text, environment_name, percent, seeds_text
+from jaxvar.analysis.captions import (
+    algorithm_name,
+    constants_text,
+    environment_name,
+    label_word,
+    parameter_word,
+    percent,
+    seeds_text,
+)
 from jaxvar.analysis.intervals import mean_interval, median_interval
 from jaxvar.analysis.paired import Paired, against_reference
 from jaxvar.analysis.slopes import slope_in_rounds, slopes_in, swept
@@ -42,9 +50,9 @@ def final_regret(result: StudyResult, *, record: str = "regret", level: float = 
     if pairs:
         common = seeds_text([p.seeds for p in pairs.values()], 0)
         caption += (
-            f" Difference: to {result.reference} on the same seeds ({common} in common), mean ± half width of the "
-            f"{percent(level)} t interval; less in: share of those seeds with less than the reference, with the "
-            f"{percent(level)} Clopper-Pearson interval."
+            f" Difference: to {label_word(str(result.reference))} on the same seeds ({common} in common), mean ± half "
+            f"width of the {percent(level)} t interval; less in: share of those seeds with less than the reference, "
+            f"with the {percent(level)} Clopper-Pearson interval."
         )
     return _table(f"{caption} {constants_text(result.cells)}", columns, rows)
 
@@ -62,7 +70,8 @@ def exponents(result: StudyResult, *, record: str = "regret", burn_in: int | Non
     rows = []
     for s in found:
         constants = ", ".join(dict.fromkeys(cell.constants for cell in s.cells))
-        row = [s.environment, s.algorithm, constants, s.parameter, s.slope, int(s.used.sum()), "; ".join(s.excluded)]
+        who = [s.environment, s.algorithm, constants, parameter_word(s.parameter)]
+        row = [*who, s.slope, int(s.used.sum()), "; ".join(s.excluded)]
         rows.append(row)
     columns = [*names, Column("not used")]
     if not any(s.excluded for s in found):

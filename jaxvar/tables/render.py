@@ -15,10 +15,9 @@ from typing import Literal
 import numpy as np
 
 from jaxvar import parameters
-from jaxvar.analysis.captions import decimals, visible
+from jaxvar.analysis.captions import decimals, latex, visible
 from jaxvar.analysis.intervals import Interval
 from jaxvar.files import csv_entry, write_whole
-from jaxvar.listing import escape
 
 Format = Literal["text", "csv", "latex", "markdown"]
 Kind = Literal["text", "number", "half", "ends"]
@@ -107,10 +106,10 @@ class Table:
     def latex(self) -> str:
         """Return a floating table that needs the LaTeX package booktabs; all text is escaped."""
         kinds = "".join("l" if column.kind == "text" else "r" for column in self.columns)
-        titles = " & ".join(_escaped(column.title) for column in self.columns)
+        titles = " & ".join(latex(column.title) for column in self.columns)
         lines = [
             r"\begin{table}",
-            rf"\caption{{{_escaped(self.caption)}}}",
+            rf"\caption{{{latex(self.caption)}}}",
             r"\centering",
             rf"\begin{{tabular}}{{{kinds}}}",
             r"\toprule",
@@ -150,14 +149,9 @@ def _latex(value: Entry, kind: Kind) -> str:
     if value is None:
         return "--"
     if kind == "text" or isinstance(value, str):
-        return _escaped(str(value))
+        return latex(str(value))
     parts = [part.replace(",", "{,}").replace("∞", r"\infty") for part in _parts(value, kind)]
     return {"number": "${}$", "half": r"${} \pm {}$", "ends": "${}$ $[{}, {}]$"}[kind].format(*parts)
-
-
-def _escaped(text: str) -> str:
-    """Escape the special characters of LaTeX."""
-    return escape(visible(text)).replace("±", r"$\pm$")
 
 
 def _marked_down(text: str) -> str:

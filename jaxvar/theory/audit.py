@@ -221,6 +221,7 @@ def write(outcome: Outcome, out: Path) -> list[Path]:
         paths += [made.save(stem.with_suffix(ending)) for ending in (".txt", ".csv", ".tex")]
         if any(f.slack for f in outcome.of(group)):
             paths += save_figure(slack_figure(outcome, group), stem)
+            paths += sorted(out.glob(f"{stem.name}.caption.*"))
     found = counterexamples(outcome)
     if found is not None:
         paths.append(found.save(out / "counterexamples.csv"))

@@ -204,6 +204,7 @@ def write_all(found: Calibration, folder: Path, command: str) -> list[Path]:
     paths = [summary(found).save(folder / "summary.txt"), points(found).save(folder / "points.csv")]
     for switch in found.switches:
         paths += save(figure(found, switch), folder / f"switch_{switch:g}")
+        paths += sorted(folder.glob(f"switch_{switch:g}.caption.*"))
     if found.multiplier(found.switches[0]) is not None:
         preset = to_json(found, found.switches[0], command)
         paths.append(write_preset(folder / f"{found.setting}.json", preset))

@@ -141,7 +141,7 @@ def test_slopes_are_grouped_by_all_other_settings():
     ]
     found = slopes_in(study(cells), "dim")
     assert len(found) == 8 and len({(s.algorithm, s.environment) for s in found}) == 8
-    assert found[0].algorithm == "A, delta = 0.1" and found[0].environment == "sphere, m = 1"
+    assert found[0].algorithm == "A, failure probability δ = 0.1" and found[0].environment == "sphere, m = 1"
     assert swept(study(cells)) == ("dim", "m", "delta")
     with pytest.raises(ValueError, match=r"parameter must be a swept one \(dim, m, delta\), got 'd'"):
         slopes_in(study(cells), "d")
@@ -155,12 +155,12 @@ def test_points_without_a_logarithm_are_named():
     (found,) = slopes_in(study([*powers((0, 2, 4, 8)), zero, rarely]), "dim")
     assert found.slope.estimate == pytest.approx(1.5) and list(found.used) == [False, True, True, True, False, False]
     assert found.excluded == (
-        "dim = 0: dim is not positive",
-        "dim = 16: the mean regret is not positive",
-        "dim = 32: the mean regret of some resamples is not positive",
+        "dimension d = 0: dimension d is not positive",
+        "dimension d = 16: the mean regret is not positive",
+        "dimension d = 32: the mean regret of some resamples is not positive",
     )
     (none,) = slopes_in(study([*powers((2,)), zero]), "dim")
-    assert none.slope is None and none.excluded[-1] == "a slope needs two different values of dim, got 1"
+    assert none.slope is None and none.excluded[-1] == "a slope needs two different values of dimension d, got 1"
     with pytest.raises(ValueError, match="there is no line"):
         none.line(np.ones(1))
 

@@ -224,7 +224,8 @@ def test_an_experiment_from_study_to_page(tiny, tmp_path, capsys):
     out = tmp_path / "out"
     assert main(tiny, ["--out", str(out), "--no-progress", "--publish"]) == 0
     assert "Regret of 3 seeds." in capsys.readouterr().out
-    assert {p.name for p in out.iterdir()} == {"tiny", "regret.csv", "curves.pdf", "curves.png"}
+    figure = {f"curves.{ending}" for ending in ("pdf", "png", "caption.txt", "caption.tex")}
+    assert {p.name for p in out.iterdir()} == {"tiny", "regret.csv", *figure}
     assert {p.name for p in tiny.folder.iterdir()} == {"tiny.toml", "README.md", "found.json", "curves.png"}
     found, result = read_found(tiny.folder / "found.json"), jv.load(out / "tiny")
     (cell,) = result.cells

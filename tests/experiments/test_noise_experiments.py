@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from experiments.deterministic import conclude as deterministic
 from experiments.deterministic.crossing import crossing
 from experiments.deterministic.flattening import layer_rounds, median_gap, rounds_until_flat
 from experiments.experiment import discovered
+from experiments.found import read_found
 from experiments.variance import conclude as variance
+from experiments.variance import figure as drawings
 from jaxvar import constants
 from jaxvar.study.cells import cells
 from jaxvar.study.result import CellResult, StudyResult
@@ -99,6 +102,18 @@ def test_a_label_must_say_what_is_used(chosen):
     ]
     with pytest.raises(ValueError, match=r"has the multiplier 0.01, but"):
         tuning.check(chosen, [result_of(dataclasses.replace(study, algorithms=entries))])
+
+
+def test_pictures_of_the_variance_can_be_drawn_again_from_what_was_found():
+    found = read_found(Path(variance.__file__).with_name("found.json"))
+    drawn = drawings.figures(found.tables, 20_000)
+    told = {row[1]: row for row in found.tables["told"].rows}
+    (axis,) = drawn["told"].figure.axes
+    shown = {line.get_marker(): line.get_ydata() for line in axis.lines if line.get_marker() != "None"}
+    np.testing.assert_allclose(shown["o"], [x.estimate for x in told["LOSAN (tuned x0.3)"][2:6]])  # the last with an o
+    for drawing in drawn.values():
+        assert not drawing.figure.legends and "256 seeds with 95 % t intervals" in drawing.caption
+    assert {text.get_text().split("\n")[0] for text in drawn["told"].figure.texts} >= set(told)
 
 
 @pytest.mark.parametrize("name", ["dimension", "deterministic"])

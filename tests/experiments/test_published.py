@@ -53,7 +53,8 @@ def test_a_setting_ends_in_figure_and_tables(tmp_path: Path) -> None:
     problem = Problem("Small", environment, {"Greedy": jv.greedy(2), "OFUL": jv.oful(2)})
     setting = Setting("small", "round", 80, 256, lambda _: (problem,), reference="OFUL", source="", about="")
     found = dispatch.run(setting, Options(seeds=8, longer=0.5, out=str(tmp_path), progress=False))
-    names = ["small.csv", "small.npz", "small.pdf", "small.png", "small_differences.csv"]
+    endings = ("caption.tex", "caption.txt", "csv", "npz", "pdf", "png")
+    names = [*(f"small.{ending}" for ending in endings), "small_differences.csv"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names  # no temporary file is left
     with np.load(tmp_path / "small.npz", allow_pickle=False) as saved:
         assert saved["times"][-1] == 40

@@ -1,5 +1,6 @@
 """Figures: the same files each time, text that stays text, everything inside the page and told in the caption."""
 
+import dataclasses
 import itertools
 import os
 import re
@@ -7,38 +8,18 @@ import subprocess
 import sys
 import zlib
 
-import matplotlib
 import numpy as np
 import pytest
 
 from jaxvar import cli, figures, show
-from jaxvar.analysis import GrowthFit, Law, Term
+from jaxvar.analysis import GrowthFit, Law, Term, against_reference
 from jaxvar.analysis.captions import visible
 from jaxvar.figures.style import COLOURS, WIDTHS, looks
-from tests.helpers.synthetic_study import cell, curves, layered, study, whole_study
+from tests.helpers.figure_text import check_inside, drawn
+from tests.helpers.synthetic_study import cell, curves, layered, study, two_parameters, whole_study
 from tests.tables.test_tables import HOSTILE
 
 EIGHT = tuple(f"algorithm number {i}" for i in range(8))
-
-
-def drawn(figure):
-    """Extents of the text that stands for itself: ticks outside of the limits are not drawn."""
-    figure.draw_without_rendering()
-    own = [*figure.texts, *(t for a in figure.axes for t in (a.title, a.xaxis.label, *a.texts))]
-    own += [t for a in figure.axes for t in a.get_yticklabels() if a.get_yscale() == "linear"]
-    own += [t for legend in figure.legends for t in legend.get_texts()]
-    own += [t for a in figure.axes if a.get_legend() for t in a.get_legend().get_texts()]
-    own += [t for t in (figure._suptitle, figure._supxlabel, figure._supylabel) if t is not None]
-    renderer = figure.canvas.get_renderer()
-    inches = figure.dpi_scale_trans.inverted()
-    return {t.get_text(): t.get_window_extent(renderer).transformed(inches) for t in own if t.get_text()}
-
-
-def check_inside(figure):
-    """No text leaves the page."""
-    width, height = figure.get_size_inches()
-    for text, box in drawn(figure).items():
-        assert box.x0 > -0.01 and box.x1 < width + 0.01 and box.y0 > -0.01 and box.y1 < height + 0.01, (text, box)
 
 
 @pytest.mark.parametrize("width", ["icml", "neurips", "icml_wide"])
@@ -94,7 +75,8 @@ def test_zeros_on_logarithmic_axes_are_told():
     nothing = figures.regret_curves(study([cell(np.zeros((5, 7)))]))
     assert "all of sphere" in nothing.caption and "all means are zero" in drawn(nothing.figure)
     powers = [cell(curves(scale=d), environment_settings={"dim": d}) for d in (0, 2, 4)]
-    assert "dim = 0: dim is not positive (all)" in figures.against_parameter(study(powers), "dim").caption
+    caption = figures.against_parameter(study(powers), "dim").caption
+    assert "dimension d = 0: dimension d is not positive (all)" in caption
 
 
 def test_failed_seeds_are_told():
@@ -119,7 +101,8 @@ def test_hostile_labels_are_drawn_as_text(tmp_path):
         figures.layer_occupancy(study(cells)),
     ):
         check_inside(drawing.figure)
-        shown = [re.sub(r"\s", "", text).replace(r"\$", "$") for text in drawn(drawing.figure)]
+        shown = [re.sub(r"\n-?[\d.]+ \[.*\]$", "", text) for text in drawn(drawing.figure)]  # slopes below names
+        shown = [re.sub(r"\s", "", text).replace(r"\$", "$") for text in shown]
         for label in labels:
             assert any(re.sub(r"\s", "", visible(label)) == text for text in shown) or label == "", label
     for path in figures.save(figures.regret_curves(study(cells)), tmp_path / "hostile"):
@@ -143,13 +126,57 @@ def test_legend_shows_every_curve():
     assert [t.get_text() for t in legend.get_texts()] == ["_hidden", "shown"]
 
 
-def test_settings_of_the_user_change_nothing_and_stay(tmp_path):
-    result = whole_study(("A", "B"), levels=(0.3,))
-    plain = [p.read_bytes() for p in figures.save(figures.regret_curves(result), tmp_path / "plain")]
-    with matplotlib.rc_context({"font.size": 20.0, "text.usetex": True, "pdf.fonttype": 3, "axes.grid": False}):
-        mine = [p.read_bytes() for p in figures.save(figures.regret_curves(result), tmp_path / "mine")]
-        assert matplotlib.rcParams["font.size"] == 20 and matplotlib.rcParams["text.usetex"]
-    assert plain == mine
+def test_thin_and_wide_bands_are_told_apart():
+    thin = [
+        cell(curves(spread=1e-4), algorithm="thin"),
+        cell(curves(seed=1, scale=9, seeds=4, spread=1), algorithm="x"),
+    ]
+    drawing = figures.regret_curves(study(thin))
+    assert "resamples), 1 of 2 thinner than the lines." in drawing.caption
+    assert [c.get_linewidth()[0] for c in drawing.figure.axes[0].collections] == [0, 0.4]
+    assert "resamples), thinner than the lines." in figures.regret_curves(study(thin[:1])).caption
+
+
+def test_paired_differences_are_those_of_the_table():
+    result = two_parameters(("A", "B", "C"))
+    drawing = figures.paired_differences(result, "dim")
+    check_inside(drawing.figure)
+    assert [t.get_text() for t in drawing.figure.legends[0].get_texts()] == ["A", "B"]  # C is the reference
+    found = [p.difference.estimate for p in against_reference(result) if p.cell.algorithm == "B"]
+    lines = [line for a in drawing.figure.axes for line in a.lines if line.get_marker() == "s"]
+    np.testing.assert_allclose(np.sort([y for line in lines for y in line.get_ydata()]), np.sort(found))
+    assert all(any(np.all(np.asarray(line.get_ydata()) == 0) for line in a.lines) for a in drawing.figure.axes)
+    assert "on the same 6 seeds, with 95 % t intervals; below zero is less than the reference" in drawing.caption
+    rows = figures.paired_differences(result, reference="A")
+    check_inside(rows.figure)
+    assert "minus that of A after 1,000 rounds" in rows.caption
+    far = [cell(curves(seed=i, scale=s), algorithm=f"{s}") for i, s in enumerate((1, 2, 3, 1e4))]
+    bent = figures.paired_differences(study(far, reference="1"))
+    assert bent.figure.axes[0].get_xscale() == "symlog" and "and logarithmic outside" in bent.caption
+    with pytest.raises(ValueError, match=r"reference must be one of 'A', 'B', 'C', got 'D'"):
+        figures.paired_differences(result, reference="D")
+    with pytest.raises(ValueError, match=r"parameter must be a swept number \(dim, noise.std\), got 'lam'"):
+        figures.paired_differences(result, "lam")
+    other = dataclasses.replace(result.cells[0], algorithm="D", seeds=result.cells[0].seeds + 100)
+    caption = figures.paired_differences(dataclasses.replace(result, cells=(*result.cells, other))).caption
+    assert "Not compared: D in linear_bandit, dim = 2" in caption
+
+
+def test_spread_shows_quantiles_and_failed_seeds():
+    status = np.zeros(40, np.int32)
+    status[:2] = 4
+    lost = cell(curves(seed=1), algorithm="lost", status=np.full(40, 4, np.int32))
+    cells = [cell(curves(), algorithm="some", status=status), lost, cell(curves(seeds=300), algorithm="many")]
+    drawing = figures.spread(study(cells))
+    check_inside(drawing.figure)
+    (axis,) = drawing.figure.axes
+    values = cells[0].regret[2:, -1]
+    np.testing.assert_allclose(axis.lines[1].get_xdata(), np.quantile(values, (0.25, 0.75)))
+    np.testing.assert_allclose(np.sort(axis.lines[4].get_xdata()), np.sort(values))
+    assert [t.get_text() for t in axis.texts] == ["2 failed", "40 failed"]
+    assert "each of 38 to 300 seeds (2 failed and left out, in all cells)" in drawing.caption
+    with pytest.raises(ValueError, match="'regret' has no seed that did not fail"):
+        figures.spread(study([lost]))
 
 
 def test_fonts_are_embedded_as_true_type(tmp_path):
@@ -180,8 +207,9 @@ def test_files_are_the_same_in_another_process(tmp_path):
         env = os.environ | {"PYTHONHASHSEED": seed}
         subprocess.run([sys.executable, "-c", script, out], check=True, env=env, capture_output=True)
     names = sorted(p.name for p in (tmp_path / "1").iterdir())
-    stems = ("against_noise_std", "layers", "regret")
-    assert names == sorted(["captions.txt", *(f"{s}.{kind}" for s in stems for kind in ("pdf", "png"))])
+    stems, kinds = ("against_noise_std", "layers", "paired_noise_std", "regret", "spread"), ("pdf", "png")
+    endings = (*kinds, "caption.txt", "caption.tex")
+    assert names == sorted(["captions.txt", *(f"{s}.{ending}" for s in stems for ending in endings)])
     for name in names:
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
 
@@ -264,9 +292,11 @@ def stored(monkeypatch, tmp_path):
 
 
 def test_command_line(stored, capsys):
-    assert cli.main(["figures", str(stored), "--width", "icml"]) == 0
+    (stored / "own.mplstyle").write_text("lines.linewidth: 2\n")
+    options = ["--width", "icml", "--no-caption", "--style", str(stored / "own.mplstyle")]
+    assert cli.main(["figures", str(stored), *options]) == 0
     printed = capsys.readouterr().out.split()
-    assert len(printed) == 7 and all(os.path.exists(path) for path in printed)
+    assert len(printed) == 21 and all(os.path.exists(path) for path in printed)
     assert {os.path.dirname(path) for path in printed} == {str(stored / "figures")}
     assert cli.main(["table", str(stored), "--to", "csv", "--what", "speed"]) == 0
     assert capsys.readouterr().out.startswith("environment,algorithm,constants,seeds,rounds,seconds,")

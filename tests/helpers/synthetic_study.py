@@ -67,3 +67,19 @@ def whole_study(algorithms=("SAVE", "OFUL"), levels=(0.1, 0.3, 1.0), seeds=40):
         for i, name in enumerate(algorithms)
     ]
     return study(cells, reference=algorithms[-1])
+
+
+def two_parameters(algorithms=("save", "oful"), dims=(2, 5, 20), seeds=6):
+    """A study with a table of environment settings."""
+    cells = [
+        cell(
+            curves(seed=i, seeds=seeds, scale=dim * (1 + i)),
+            algorithm=name,
+            environment="linear_bandit",
+            environment_settings={"dim": dim, "noise.std": level},
+        )
+        for dim in dims
+        for level in (0.1, 0.3, 1.0)
+        for i, name in enumerate(algorithms)
+    ]
+    return study(cells, reference=algorithms[-1])

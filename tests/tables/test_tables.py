@@ -138,10 +138,9 @@ def test_exponents_name_what_they_leave_out():
     zero = cell(np.zeros((40, 7)), environment_settings={"dim": 8})
     cells = [cell(curves(scale=d), environment_settings={"dim": d}) for d in (2, 4)]
     table = tables.exponents(study([*cells, zero]))
-    assert [row[3] for row in table.rows] == ["dim", "round", "round", "round"]
-    assert (
-        table.rows[0][4].estimate == pytest.approx(1) and table.rows[0][6] == "dim = 8: the mean regret is not positive"
-    )
+    assert [row[3] for row in table.rows] == ["dimension d", "round", "round", "round"]
+    assert table.rows[0][4].estimate == pytest.approx(1)
+    assert table.rows[0][6] == "dimension d = 8: the mean regret is not positive"
     assert table.rows[3][4] is None and table.rows[3][5] == 0
     assert table.columns[-1].title == "not used" and tables.exponents(study(cells)).columns[-1].title == "points"
 

@@ -95,7 +95,8 @@ def run(out: Path | None, rounds: int, *more: str) -> int:
 def test_the_command_writes_everything_and_returns_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path / "new", 60) == 0
     names = {path.name for path in (tmp_path / "new").iterdir()}
-    assert names == {f"audit-martingales.{e}" for e in ("txt", "csv", "tex", "pdf", "png")} | {"audit.html"}
+    endings = ("txt", "csv", "tex", "pdf", "png", "caption.txt", "caption.tex")
+    assert names == {f"audit-martingales.{e}" for e in endings} | {"audit.html"}
     out = capsys.readouterr().out
     assert "Theorem 2.1, constants 16 and 6" in out
     assert "5 findings" in out

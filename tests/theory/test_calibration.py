@@ -204,7 +204,11 @@ def test_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest
     assert run_cli(monkeypatch, *words, "--out", str(out)) == 1  # the octaves end at 0.5
     assert "no multiplier tried" in capsys.readouterr().out and not (out / "bandit.json").exists()
     assert asked == [("bandit", {"delta": 0.1, "length": 7})]
-    assert sorted(p.name for p in out.iterdir()) == ["points.csv", "summary.txt", "switch_0.pdf", "switch_0.png"]
+    assert sorted(p.name for p in out.iterdir()) == [
+        "points.csv",
+        "summary.txt",
+        *(f"switch_0.{ending}" for ending in ("caption.tex", "caption.txt", "pdf", "png")),
+    ]
 
     monkeypatch.setattr(calibrate, "bank", lambda setting, **options: KNOWN[1:])
     assert run_cli(monkeypatch, *words, "--out", str(out)) == 0
