@@ -397,7 +397,7 @@ def test_command_says_what_is_wrong(folder, tmp_path, capsys):
     assert show.report(folder, tmp_path / "no" / "x.html") == 1
     assert "No such file or directory" in capsys.readouterr().err
     assert show.report(folder, tmp_path) == 1
-    assert "Is a directory" in capsys.readouterr().err
+    assert "a folder is there" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
     assert list(tmp_path.parent.glob(f".{tmp_path.name}*")) == []
 
