@@ -108,7 +108,7 @@ PLAYS = {
 @pytest.mark.parametrize("play", PLAYS.values(), ids=PLAYS.keys())
 def test_too_many_arms_are_refused_with_estimate_and_limit(play):
     """Two billion arms were killed by the system after minutes."""
-    with pytest.raises(ValueError, match=r"seeds? .*need.* \d+ GiB .*limit is 12.8 GiB.*observation\.arms"):
+    with pytest.raises(ValueError, match=r"seeds? .*need.* [\d.]+ GiB .*limit is 12.8 GiB.*problem\.arms"):
         play(ALGORITHM, MANY_ARMS)
 
 
