@@ -27,6 +27,7 @@ from jaxvar.algorithms.thompson import fgts_va, lin_ts
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
 from jaxvar.algorithms.ucrl_vtr import ucrl_vtr, ucrl_vtr_plus
 from jaxvar.algorithms.uniform import uniform
+from jaxvar.algorithms.vacdb import max_in_p, vacdb
 from jaxvar.algorithms.var_lin import var_lin, var_lin2
 from jaxvar.algorithms.voful import voful, voful2
 from jaxvar.algorithms.weighted_oful import weighted_lin_ts, weighted_oful, weighted_oful_plus
@@ -34,6 +35,7 @@ from jaxvar.cli import tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.classic_mdp import deep_tree, riverswim
 from jaxvar.environments.data_bandit import data_bandit
+from jaxvar.environments.dueling_bandit import dueling_bandit
 from jaxvar.environments.explicit_mdp import explicit_mdp, kernel_mixture_mdp, tabular_mdp
 from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
 from jaxvar.environments.hypercube import hypercube_bandit, hypercube_blocks
@@ -88,6 +90,7 @@ __all__ = [
     "deep_tree",
     "delayed",
     "drifting",
+    "dueling_bandit",
     "explicit_mdp",
     "fgts_va",
     "figures",
@@ -107,6 +110,7 @@ __all__ = [
     "lofav",
     "log_spaced",
     "losan",
+    "max_in_p",
     "mixture_mdp",
     "nets",
     "noise",
@@ -138,6 +142,7 @@ __all__ = [
     "ucrl_vtr_plus",
     "ucrl_wvtr",
     "uniform",
+    "vacdb",
     "var_lin",
     "var_lin2",
     "voful",

@@ -60,6 +60,7 @@ class Trace(NamedTuple):
     instance: ArrayTree
     status: jax.Array  # []
     status_round: jax.Array  # []
+    rival: jax.Array | None = None  # [K]   the second arm, in duels
 
     def raise_if_failed(self) -> None:
         """Raise a :class:`SimulationError` with round, cause and remedy, if the run failed."""
@@ -180,6 +181,7 @@ def trace(
         reward=event.reward,
         noise_var=event.noise_var,
         available=getattr(observation, "available", None),
+        rival=event.rival,
         state=event.state,
         **ending,
     )
