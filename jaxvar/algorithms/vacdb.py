@@ -25,7 +25,6 @@ CLAIMS = {
         "VACDB",
         "Di, Jin, Wu, Zhao, Farnoud, Gu 2024",
         "d sqrt(sum sigma^2) + d",
-        setting="duels",
         constants="read",
         assumption="logistic link; 1/kappa is hidden",
     ),
@@ -33,7 +32,6 @@ CLAIMS = {
         "MaxInP",
         "Saha 2021",
         "d sqrt(K)",
-        setting="duels",
         variance="not used",
         constants="derived again",
         assumption="logistic link; 1/kappa is hidden",
@@ -87,7 +85,7 @@ def maximum_likelihood(
         hessian = jnp.stack([combine(z, (slopes * z[:, i])[:, None]) for i in range(dim)])
         step = cholesky.solve(cholesky.factor(hessian + ridge * jnp.eye(dim, dtype=z.dtype)), gradient)
         # Beyond a logit of 4 the slope tells nothing: no step goes further at once.
-        far = largest(jnp.abs(inner(z, step)) * (weight > 0))
+        far = largest(jnp.where(weight > 0, jnp.abs(inner(z, step)), 0))
         return theta - step * jnp.minimum(1, 4 / jnp.maximum(far, 4)), jnp.sqrt(jnp.sum(step * step, axis=0))
 
     def is_small(theta: jax.Array, step: jax.Array) -> jax.Array:  # what is left is the square of the last step
@@ -273,8 +271,9 @@ class Vacdb(LogisticDuels, Eliminating):
         duels, full = self.remember(state.duels, choice.layer, choice, x, reward, state.round)
         here = is_layer(self.capacity, choice.layer)
         start = jnp.sum(jnp.where(here[:, None], state.layers.theta_hat, 0), axis=0)
-        theta, variance, found = self.estimate(duels, choice.layer, start, update.scale * self.kappa + (choice.layer == 0))
         learns = choice.layer > 0
+        penalty = jnp.where(learns, update.scale * self.kappa, 1)
+        theta, variance, found = self.estimate(duels, choice.layer, start, penalty)
         beta = self.radius(update.scale, variance, update.num.astype(self.dtype), state.round + 1)
         unsolved = jnp.where(learns & ~found, status.UNSOLVED, 0).astype(jnp.int32)
         return VacdbState(
