@@ -17,7 +17,7 @@ from jaxvar import records as record
 from jaxvar.algorithms import catalogue as _catalogue
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.ellipsoid import confidence_ball, cw_oful, greedy, oful
-from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step
+from jaxvar.algorithms.interface import Choice, Confidence, Model, Pair, Side, Step
 from jaxvar.algorithms.lin_vdts import lin_vdts
 from jaxvar.algorithms.moments import hf_ucrl_vtr_plus, ucrl_wvtr
 from jaxvar.algorithms.noise_adaptive import lofav, losan
@@ -35,7 +35,7 @@ from jaxvar.cli import tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.classic_mdp import deep_tree, riverswim
 from jaxvar.environments.data_bandit import data_bandit
-from jaxvar.environments.dueling_bandit import dueling_bandit
+from jaxvar.environments.dueling_bandit import DuelObservation, Outcome, dueling_bandit
 from jaxvar.environments.explicit_mdp import explicit_mdp, kernel_mixture_mdp, tabular_mdp
 from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
 from jaxvar.environments.hypercube import hypercube_bandit, hypercube_blocks
@@ -61,11 +61,14 @@ __all__ = [
     "CellResult",
     "Choice",
     "Confidence",
+    "DuelObservation",
     "Entry",
     "EpisodeTrace",
     "MdpInstance",
     "Model",
     "Observation",
+    "Outcome",
+    "Pair",
     "RunError",
     "RunResult",
     "Side",

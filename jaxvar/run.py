@@ -55,12 +55,12 @@ class Trace(NamedTuple):
     reward: jax.Array  # [K]
     noise_var: jax.Array  # [K]   of the pulled arm
     available: jax.Array | None  # [K, num_arms]   bool, which arms could be pulled; None where all could
+    rival: jax.Array | None  # [K]   the second arm, in duels
     regret: jax.Array  # [K]   cumulative
     state: ArrayTree  # [K, ...]   the algorithm's, after each round
     instance: ArrayTree
     status: jax.Array  # []
     status_round: jax.Array  # []
-    rival: jax.Array | None = None  # [K]   the second arm, in duels
 
     def raise_if_failed(self) -> None:
         """Raise a :class:`SimulationError` with round, cause and remedy, if the run failed."""

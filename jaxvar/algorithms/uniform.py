@@ -54,5 +54,5 @@ class UniformPlay:
 
 
 def uniform() -> UniformPlay:
-    """Draw an arm (in duels, two) uniformly at random in each round; an action in each state and stage of each episode."""
+    """Draw an arm (in duels, two) uniformly at random in each round; in episodes an action for each state and stage."""
     return UniformPlay()

@@ -62,16 +62,16 @@ def differences(arms: jax.Array) -> jax.Array:
 
 
 def maximum_likelihood(
-    start: jax.Array, z: jax.Array, weight: jax.Array, won: jax.Array, ridge: jax.Array
+    start: jax.Array, z: jax.Array, weight: jax.Array, won: jax.Array, ridge: Number
 ) -> tuple[jax.Array, jax.Array]:
-    r"""Solve :math:`\text{ridge}\,\theta + \sum_m (W_m \mu(\langle z_m, \theta\rangle) - O_m) z_m = 0` by Newton's method.
+    r"""Solve :math:`\rho \theta + \sum_m (W_m \mu(\langle z_m, \theta\rangle) - O_m) z_m = 0` by Newton's method.
 
     Args:
       start: [d] where to begin.
       z: [M, d] differences.
       weight: [M] W, the sum of the weights of each.
       won: [M] O, the part of it in which the first arm won.
-      ridge: [] the multiple of the identity.
+      ridge: [] rho.
 
     Returns:
       The solution ``[d]``, and whether it was found up to rounding, [].
@@ -103,9 +103,7 @@ def maximum_likelihood(
 class LogisticDuels(FixedArms):
     """Base of the algorithms for duels with the logistic link."""
 
-    num_rounds: Number = number(
-        at_least=1, kw_only=False, doc="K, in the logarithms; the run itself may be shorter."
-    )
+    num_rounds: Number = number(at_least=1, kw_only=False, doc="K, in the logarithms; the run itself may be shorter.")
     theta_bound: Number = number(
         above=0, squared=True, default=1.0, doc="S, a bound on the norm of theta*; it sets kappa, and the unit of ties."
     )
@@ -159,7 +157,7 @@ class LogisticDuels(FixedArms):
         return Likelihood(differences, duels.weight + more, duels.won + more * won), bits
 
     def estimate(
-        self, duels: Likelihood, layer: jax.Array, start: jax.Array, ridge: jax.Array
+        self, duels: Likelihood, layer: jax.Array, start: jax.Array, ridge: Number
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Return the estimate ``[d]`` of ``layer``, its ``sum w^2 (o - mu)^2 []``, and whether it was found, []."""
         z = differences(jnp.asarray(self.fixed_arms)) if duels.z is None else duels.z
@@ -210,9 +208,7 @@ class Vacdb(LogisticDuels, Eliminating):
         lambda self: 1 / self.num_rounds**1.5,
         "the width at which a pair is known well enough, which sets L; ``K^{-3/2}`` if not given.",
     )
-    explore: str = choice(
-        *EXPLORE, default="random", doc=EXPLORE_DOC.replace("arm", "pair").replace("paper", "source")
-    )
+    explore: str = choice(*EXPLORE, default="random", doc=EXPLORE_DOC.replace("arm", "pair").replace("paper", "source"))
     capacity: int = count(
         high=ridge.MAX_LAYERS,
         default=None,
@@ -351,8 +347,7 @@ class MaxInP(LogisticDuels):
         chosen = self.best(width, random.key_words(key), allowed)
         one = jnp.ones((), self.dtype)
         lost = jnp.where(jnp.isfinite(jnp.max(width, axis=0)), 0, status.NONFINITE).astype(jnp.int32)
-        taken = (take(jnp.asarray(v), chosen) for v in (first, second))
-        return Pair(*taken, jnp.int32(1), one, lost)
+        return Pair(take(jnp.asarray(first), chosen), take(jnp.asarray(second), chosen), jnp.int32(1), one, lost)
 
     def update(self, state: MaxInPState, choice: Pair, x: jax.Array, reward: jax.Array, side: Side) -> MaxInPState:
         """Learn from the duel of difference ``x [dim]``."""

@@ -42,8 +42,8 @@ class DuelingBandit(LinearArms):
     link: str = choice(
         *LINKS,
         default="logistic",
-        doc=r"``logistic``, :math:`1 / (1 + e^{-z})`; or ``linear``, :math:`1/2 + z`, where utilities must differ by at "
-        "most 1/2.",
+        doc=r"``logistic``, :math:`1 / (1 + e^{-z})`; or ``linear``, :math:`1/2 + z`, where utilities must differ "
+        "by at most 1/2.",
     )
     scale: Number = number(
         above=0, squared=True, default=1.0, doc="S: theta* has S times the norm of what is drawn or given."

@@ -1,8 +1,8 @@
 """MaxInP (Saha 2021): one ellipsoid; of the arms that may be the best, the two whose difference is most uncertain.
 
-    V = lam I + sum z z^T,  theta by maximum likelihood with the ridge lam kappa
-    beta = c sqrt(2 log(1 / delta) + log(det V / lam^d)) / (2 kappa) + sqrt(lam) S
-    candidates = {x : <x - y, theta> + beta |x - y|_{V^-1} >= 0 for all y}
+V = lam I + sum z z^T,  theta by maximum likelihood with the ridge lam kappa
+beta = c sqrt(2 log(1 / delta) + log(det V / lam^d)) / (2 kappa) + sqrt(lam) S
+candidates = {x : <x - y, theta> + beta |x - y|_{V^-1} >= 0 for all y}
 """
 
 import math

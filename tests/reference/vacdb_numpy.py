@@ -1,10 +1,10 @@
 """VACDB (Di et al. 2024): SAVE on differences of arms, with maximum likelihood in each layer.
 
-    layer l       Sigma_l = 4^-l I + sum w^2 z z^T over the duels it has learned from, z = x_i - x_j
-    theta_l       4^-l kappa theta + sum w^2 (mu(<z, theta>) - o) z = 0
-    beta_l        (16 / kappa) 2^-l sqrt((8 V + 18 log1) log0) + (6 / kappa) 2^-l log0 + 2^(1 - l)
-    V             sum w^2 (o - mu(<z, theta_l>))^2 where 2^l >= 64 (1/4 / kappa) sqrt(log1), else the number of duels
-    log0, log1    log(4 k^2 L / delta), log(4 (k + 1)^2 L / delta)
+layer l       Sigma_l = 4^-l I + sum w^2 z z^T over the duels it has learned from, z = x_i - x_j
+theta_l       4^-l kappa theta + sum w^2 (mu(<z, theta>) - o) z = 0
+beta_l        (16 / kappa) 2^-l sqrt((8 V + 18 log1) log0) + (6 / kappa) 2^-l log0 + 2^(1 - l)
+V             sum w^2 (o - mu(<z, theta_l>))^2 where 2^l >= 64 (1/4 / kappa) sqrt(log1), else the number of duels
+log0, log1    log(4 k^2 L / delta), log(4 (k + 1)^2 L / delta)
 """
 
 import math
@@ -62,7 +62,9 @@ class Layer:
         """||z|| in the norm of Sigma^-1."""
         return math.sqrt(max(float(z @ np.linalg.solve(self.sigma, z)), 0.0))
 
-    def learn(self, z: np.ndarray, won: float, weight: float, k: int, num_layers: float, delta: float, c: float) -> None:
+    def learn(
+        self, z: np.ndarray, won: float, weight: float, k: int, num_layers: float, delta: float, c: float
+    ) -> None:
         """Add the duel of round k, and sum again."""
         self.z.append(z)
         self.won.append(won)
