@@ -129,6 +129,7 @@ def main(experiment: Experiment, argv: list[str] | None = None) -> int:
     start = time.perf_counter()
     options = tyro.cli(Options, prog=f"{COMMAND} {experiment.name}", args=argv)
     jv.tune_cpu()
+    jv.keep_programs()
     try:
         conclusions, results = experiment.run(options)
     except (ValueError, RunError) as error:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import tyro
 
-from jaxvar import constants, engine, game, random
+from jaxvar import constants, engine, game, parameters, random
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.ellipsoid import oful
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
@@ -27,7 +27,9 @@ from jaxvar.algorithms.ucrl_ave import UcrlAve, ucrl_ave
 from jaxvar.environments import noise
 from jaxvar.environments.linear_bandit import LinearBandit, linear_bandit
 from jaxvar.environments.random_mdp import MixtureMdp, mixture_mdp
+from jaxvar.exit_codes import DONE, exit_code
 from jaxvar.simulate import simulate
+from jaxvar.study.factories import error_at
 
 BANDITS = ("oful", "save", "ave_ucb")
 ALGORITHMS = (*BANDITS, "ucrl_ave")
@@ -38,7 +40,7 @@ STATES, ACTIONS, FEATURES, HORIZON = 6, 4, 4, 10  # of the model that UCRL-AVE p
 class Bench:
     """Print how many steps per second this machine plays; no other library is needed."""
 
-    algorithms: tuple[str, ...] = ("save", "ucrl_ave")
+    algorithms: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME [NAME ...]")] = ("save", "ucrl_ave")
     """Algorithms to play, among oful, save, ave_ucb and ucrl_ave."""
     seeds: int = 256
     """Seeds of the bandits; UCRL-AVE plays a quarter of them."""
@@ -63,12 +65,17 @@ class Task(NamedTuple):
     num_steps: int  # in each of them
 
 
+@exit_code
 def bench(options: Bench) -> int:
-    """Print one line per program and return the exit code, 2 for an unknown algorithm."""
-    unknown = sorted(set(options.algorithms) - set(ALGORITHMS))
-    if unknown:
-        print(f"algorithms must be among {', '.join(ALGORITHMS)}, got {', '.join(unknown)}", file=sys.stderr)
-        return 2
+    """Print one line per program and return the exit code."""
+    with error_at():
+        if not options.algorithms:
+            raise ValueError(f"--algorithms must name one at least of {', '.join(ALGORITHMS)}")
+        for name in options.algorithms:
+            parameters.check_choice("--algorithms", name, ALGORITHMS)
+        for name in ("seeds", "rounds", "dim", "arms", "repeats"):
+            parameters.check_count(f"--{name}", getattr(options, name))
+        found = tasks(options)
     print(machine())
     print(
         f"bandits: d={options.dim}, {options.arms} arms, K={options.rounds}; episodes: S={STATES}, A={ACTIONS}, "
@@ -76,7 +83,6 @@ def bench(options: Bench) -> int:
         f"a step is a round, or a step of an episode, of one seed; median of {options.repeats} repeats\n"
     )
     print(f"{'':16}{'seeds':>8}{'M steps/s':>12}{'bytes per seed':>16}", flush=True)
-    found = tasks(options)
     with ThreadPoolExecutor() as threads:  # the first call compiles
         list(threads.map(seconds_of, found))
     for task in found:
@@ -84,7 +90,7 @@ def bench(options: Bench) -> int:
         speed = task.num_seeds * task.num_turns * task.num_steps / each
         size = bytes_per_seed(task.algorithm, task.environment)
         print(f"{task.label:16}{task.num_seeds:8,}{1e-6 * speed:12.3f}{size:16,}", flush=True)
-    return 0
+    return DONE
 
 
 def tasks(options: Bench) -> list[Task]:

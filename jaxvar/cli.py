@@ -3,16 +3,25 @@
 A verb is imported when it is asked for: ``jaxvar --help`` and ``jaxvar --version`` do not wait for JAX.
 """
 
+import contextlib
+import difflib
+import hashlib
 import importlib
 import os
+import platform
+import signal
 import sys
 import textwrap
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from jaxvar import __version__
 
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 WIDTH = 84  # columns of the overview
+_CACHE_BYTES = 2**30  # of compiled programs; those unused for longest are removed beyond it
 _WHOLE_LOOPS = "xla_cpu_small_while_loop_byte_threshold=1000000000"
 _WIDEST_VECTORS = "--xla_cpu_prefer_vector_width=512"
 _NO_LIBRARY = "--xla_cpu_experimental_ynn_fusion_type="  # of reductions: it cannot be part of a native loop
@@ -44,15 +53,40 @@ VERBS = {
         "Join the parts of a study that were run into several folders.", "jaxvar.study.commands", "merge_command"
     ),
     "report": Verb("Make one HTML page of a study that was run.", "jaxvar.show", "report"),
-    "run": Verb("Run a study, or what is left of it.", "jaxvar.study.commands", "Run", "run_command"),
+    "run": Verb("Run a study, or resume one that was interrupted.", "jaxvar.study.commands", "Run", "run_command"),
     "table": Verb("Print the tables of a study that was run.", "jaxvar.show", "table"),
     "version": Verb("Print the version.", "jaxvar.cli", "print_version", needs_jax=False),
 }
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command and return its exit code (2 for bad usage)."""
-    words = sys.argv[1:] if argv is None else argv
+    """Run the command and return its exit code: 0 done, 1 failed, 2 bad usage, 130 stopped by Ctrl-C or SIGTERM."""
+    try:
+        with _sigterm_like_ctrl_c():
+            return _run_verb(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:
+        print("\njaxvar: stopped before anything was done", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the program that reads the output, such as head, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is written at exit either
+        return FAILED
+
+
+@contextlib.contextmanager
+def _sigterm_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM raise a KeyboardInterrupt, from the import of JAX on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run_verb(words: list[str]) -> int:
+    """Run a verb with its arguments and return its exit code."""
     if not words or words[0] in ("-h", "--help"):
         print(overview(), end="")
         return 0
@@ -60,17 +94,21 @@ def main(argv: list[str] | None = None) -> int:
     if name == "--version":
         return print_version()
     if name not in VERBS:
-        print(f"jaxvar: unknown verb {name!r}; the verbs are {', '.join(VERBS)}", file=sys.stderr)
-        return 2
+        near = difflib.get_close_matches(name, VERBS, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        print(f"jaxvar: unknown verb {name!r}{hint}; the verbs are {', '.join(VERBS)}", file=sys.stderr)
+        return USAGE
     if VERBS[name].needs_jax:
         import jax
 
         tune_cpu()
+        keep_programs()
         jax.config.update("jax_enable_x64", True)
     import tyro
 
     target, run = load_verb(name)
-    found = tyro.cli(target, prog=f"jaxvar {name}", args=rest)
+    config = [tyro.conf.DisallowNone] if hasattr(tyro.conf, "DisallowNone") else []  # PATH in the help, not {None}|PATH
+    found = tyro.cli(target, prog=f"jaxvar {name}", args=rest, config=config)
     return found if run is None else run(found)
 
 
@@ -137,11 +175,62 @@ def tune_cpu(num_devices: int | None = None) -> None:
     os.environ["XLA_FLAGS"] = flags.strip()
 
 
+def keep_programs(folder: str | Path | None = None) -> None:
+    """Keep compiled programs in a folder, so that the next process need not compile them again.
+
+    The ``jaxvar`` command calls this; a script or a notebook may, before it compiles anything. Several processes may
+    share the folder. Whoever can write to it can run code as you: it must be your own.
+
+    Args:
+      folder: the folder. If not given, the one that the environment variable ``JAXVAR_CACHE`` names (nothing is kept
+        if that is ``off``); else JAX's, if ``JAX_COMPILATION_CACHE_DIR`` names one; else ``jaxvar`` in the user's
+        folder for caches, which is kept below 1 GB.
+    """
+    import filelock
+    import jax
+
+    given = os.environ.get("JAXVAR_CACHE", "") if folder is None else str(folder)
+    if given == "off" or (not given and jax.config.jax_compilation_cache_dir):  # type: ignore[attr-defined]
+        return
+    # A program fits the processor that it was compiled on, and several kinds may share a home folder.
+    kept = Path(given or _user_cache() / "jaxvar").expanduser().resolve() / f"programs-{_processor()}"
+    try:
+        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with filelock.FileLock(kept / ".lockfile", timeout=10):  # the one that JAX takes
+            for program in kept.glob("*-cache"):
+                if not program.with_name(program.name.removesuffix("-cache") + "-atime").exists():
+                    program.unlink()  # its writer was killed, and JAX would neither read nor replace it
+    except (OSError, filelock.Timeout) as error:
+        print(f"jaxvar: compiled programs are not kept, since {kept} cannot be used: {error}", file=sys.stderr)
+        return
+    jax.config.update("jax_compilation_cache_dir", str(kept))
+    jax.config.update("jax_compilation_cache_max_size", _CACHE_BYTES)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def _user_cache() -> Path:
+    """Return the folder in which programs keep what they can make again."""
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches")
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+
+
+def _processor() -> str:
+    """Return hexadecimal digits that identify the kind of processor and what it can do."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    found = [line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))]
+    return hashlib.sha256(repr((platform.machine(), *sorted(set(found)))).encode()).hexdigest()[:12]
+
+
 def print_list(to: Literal["text", "csv", "latex"] = "text") -> int:
     """Print the algorithms with what is claimed of them, in the order of the paper's comparison tables.
 
     Args:
-      to: plain text, CSV with every field, or LaTeX.
+      to: Plain text, CSV with every field, or LaTeX.
     """
     from jaxvar.listing import listing
 

@@ -106,9 +106,13 @@ class Program:
         """Compile what :meth:`advance` will run; it then does not have to."""
         return self._program(num_rounds).lower(*self._abstract(self.shapes)).compile()
 
-    def memory(self, num_rounds: int) -> int:
-        """Return the bytes that one device needs while it plays its share of a chunk, by the compiled program."""
-        size = self.compile(num_rounds).memory_analysis()
+    def memory(self, num_rounds: int, is_whole: bool = False) -> int:
+        """Return the bytes that one device needs while it plays its share of a chunk, by the compiled program.
+
+        That is the program of :meth:`advance`; with ``is_whole`` that of :meth:`play`.
+        """
+        whole = self._program(num_rounds).lower(*self._abstract(None)).compile() if is_whole else None
+        size = (whole or self.compile(num_rounds)).memory_analysis()
         total = size.argument_size_in_bytes + size.output_size_in_bytes + size.temp_size_in_bytes
         return int(total - size.alias_size_in_bytes + size.generated_code_size_in_bytes)
 
@@ -140,7 +144,9 @@ class Program:
         accelerator = is_accelerator(self.mesh)
         return _compiled(kinds, block, self.mesh, num_rounds if known or accelerator else None, accelerator)
 
-    def _args(self, ids: Array, first: int, num_rounds: int, state: RunState | None) -> tuple[ArrayTree, ArrayTree]:
+    def _args(
+        self, ids: Array | jax.ShapeDtypeStruct, first: int, num_rounds: int, state: RunState | None
+    ) -> tuple[ArrayTree, ArrayTree]:
         """Return the program's arguments and their placement: runs over the devices, all else everywhere."""
         recorders = tuple(as_pytree(r) for r in self.recorders)
         both = (as_pytree(self.algorithm), self.algorithm_values, as_pytree(self.environment), self.environment_values)
@@ -157,7 +163,7 @@ class Program:
         def shape(x: Array, spec: PartitionSpec) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(self.mesh, spec))
 
-        return jax.tree.map(shape, *self._args(np.zeros((3, self.chunk), np.int32), 1, 1, state))
+        return jax.tree.map(shape, *self._args(jax.ShapeDtypeStruct((3, self.chunk), np.int32), 1, 1, state))
 
     def _place(self, x: jax.Array | Array, spec: PartitionSpec) -> jax.Array:
         sharding = NamedSharding(self.mesh, spec)

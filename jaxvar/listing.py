@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.claims import Claim
+from jaxvar.files import csv_entry
 
 Format = Literal["text", "csv", "latex"]
 WIDTH = 120
@@ -126,7 +127,7 @@ def as_csv(claims: Sequence[Claim]) -> str:
     for _, rows in sections(claims):
         for claim in rows:
             entries = dataclasses.asdict(claim) | {"efficient": _efficient(claim), "row": claim.row or None}
-            writer.writerow(["" if entries[name] is None else entries[name] for name in names])
+            writer.writerow(["" if entries[name] is None else csv_entry(entries[name]) for name in names])
     return out.getvalue()
 
 

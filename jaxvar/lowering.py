@@ -36,6 +36,7 @@ Outputs = list[Any]  # of an equation: arrays, or values that say whether they d
 _UNROLL = 32  # sums over at most this many terms are written out
 _UNROLL_SQUARE = 12  # and double sums over at most this many
 _ROW_GROUP = 16  # longer double sums take a CPU as many rows at a time
+_MOST_GROUPS = 64  # but never as many loops: a program of thousands is not compiled in an hour
 _FEW = 8  # maxima over at most this many are written out
 
 _accelerator: contextvars.ContextVar[bool | None] = contextvars.ContextVar("accelerator", default=None)
@@ -99,15 +100,16 @@ def quadratic(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     if dim <= _UNROLL_SQUARE or on_accelerator():
         return jnp.maximum(jnp.sum(arms * combine(matrix[:, None], arms.T[:, :, None]), axis=1), 0)
     total = jnp.zeros(arms.shape[0], arms.dtype)
-    for start in range(0, dim, _ROW_GROUP):
-        here = slice(start, start + _ROW_GROUP)
+    group = max(_ROW_GROUP, -(-dim // _MOST_GROUPS))
+    for start in range(0, dim, group):
+        here = slice(start, start + group)
 
         def add_row(i: jax.Array, total: jax.Array, start: int = start, here: slice = here) -> jax.Array:
             row, arm = (lax.dynamic_index_in_dim(v, i, axis, False) for axis, v in enumerate((matrix, arms)))
             below = jnp.sum(arms[:, :start] * row[None, :start], axis=1)
             return total + arm * (jnp.sum(arms[:, here] * row[None, here], axis=1) + 2 * below)
 
-        total = lax.fori_loop(start, min(start + _ROW_GROUP, dim), add_row, total)
+        total = lax.fori_loop(start, min(start + group, dim), add_row, total)
     return jnp.maximum(total, 0)
 
 

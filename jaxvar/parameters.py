@@ -20,9 +20,7 @@ follows the other parameters when they are swept. Traced values pass every check
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
-import operator
 import re
 import textwrap
 import typing
@@ -30,8 +28,52 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, dataclass_transform
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+
+from jaxvar.checks import (
+    MAX_HORIZON,
+    check_array,
+    check_choice,
+    check_count,
+    check_key,
+    check_number,
+    check_positive,
+    check_table,
+    float_dtype,
+    is_traced,
+    leaf,
+    rank,
+    shown,
+)
+
+__all__ = [
+    "MAX_HORIZON",
+    "Array",
+    "Number",
+    "Parameter",
+    "check_array",
+    "check_choice",
+    "check_count",
+    "check_key",
+    "check_number",
+    "check_positive",
+    "check_table",
+    "choice",
+    "count",
+    "factory",
+    "flag",
+    "float_dtype",
+    "is_traced",
+    "leaf",
+    "number",
+    "parameters",
+    "part",
+    "pytree",
+    "rank",
+    "replace",
+    "shown",
+    "static",
+]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -85,7 +127,7 @@ def number(
 
     def check(name: str, value: Any) -> Any:
         if is_static and is_traced(value):
-            raise ValueError(f"{name} must be a plain number, since it sets shapes, got {value!r}")
+            raise ValueError(f"{name} must be a plain number, since it sets shapes, got {shown(value)}")
         checked = check_number(name, value, **allowed)
         return float(checked) if is_static else leaf(checked)
 
@@ -123,7 +165,7 @@ def flag(*, default: bool, doc: str = "") -> Any:
 
     def check(name: str, value: object) -> bool:
         if not isinstance(value, bool):
-            raise ValueError(f"{name} must be True or False, got {value!r}")
+            raise ValueError(f"{name} must be True or False, got {shown(value)}")
         return value
 
     return _field(Parameter(check, doc), True, default, True)
@@ -217,6 +259,8 @@ def factory(cls: Callable[P, T]) -> Callable[P, T]:
     given = [p for p in inspect.signature(cls).parameters.values() if p.name in declared]
     given = [p.replace(annotation=hints[p.name]) for p in given]
     signature = inspect.Signature(given, return_annotation=cls)
+    ruled = [name for name, parameter in declared.items() if parameter.rule is not None]
+    is_static = {field.name: bool(field.metadata.get("static")) for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
 
     def make(*args: P.args, **kwargs: P.kwargs) -> T:
         bound = signature.bind(*args, **kwargs)
@@ -227,10 +271,10 @@ def factory(cls: Callable[P, T]) -> Callable[P, T]:
             if values[name] is not None or not may_be_none:
                 values[name] = parameter.check(name, values[name])
         made: Any = cls(**values)  # type: ignore[call-arg]
-        for field in dataclasses.fields(made):
-            ruled = declared.get(field.name)
-            if ruled and ruled.rule and field.metadata["static"] and made.__dict__[field.name] is None:
-                made.__dict__[field.name] = ruled.check(field.name, ruled.rule(made))
+        for name in sorted(ruled, key=lambda name: is_static[name]):  # what is static may follow from what is not
+            if made.__dict__[name] is None:
+                value = _by_rule(name, declared[name], made)
+                made.__dict__[name] = value if is_static[name] else None
         if hasattr(made, "check"):
             made.check()
         return typing.cast(T, made)
@@ -245,6 +289,19 @@ def factory(cls: Callable[P, T]) -> Callable[P, T]:
     return described
 
 
+def _by_rule(name: str, parameter: Parameter, made: object) -> object:
+    """Return what a field is where None was given, checked as if it had been given."""
+    assert parameter.rule is not None
+    value = None
+    try:
+        with np.errstate(all="ignore"):
+            value = parameter.rule(made)
+            return parameter.check(name, value)
+    except (ValueError, OverflowError) as error:
+        hint = "" if value is None else f"; this follows from the other parameters: give {name}, or change them"
+        raise ValueError(f"{error}{hint}") from None
+
+
 def _documentation(cls: Any, declared: dict[str, Parameter], names: Sequence[str]) -> str:
     """Return the docstring of a class, with its parameters before its references."""
     head, mark, tail = inspect.cleandoc(cls.__doc__).partition("\nReferences:")
@@ -252,127 +309,3 @@ def _documentation(cls: Any, declared: dict[str, Parameter], names: Sequence[str
     for name in names:
         lines += textwrap.wrap(f"{name}: {declared[name].doc}", 112, initial_indent="  ", subsequent_indent="    ")
     return "\n".join([head.rstrip(), *lines, "", "Returns:", f"  The {cls.__name__}, a pytree.", mark + tail])
-
-
-def float_dtype() -> np.dtype[Any]:
-    """Return the float type of this session: float64 where ``jax_enable_x64`` is on, else float32."""
-    return np.dtype(jnp.result_type(float))
-
-
-def leaf(value: Any) -> Any:
-    """Return a number or array in the session's float type, so that equal objects have equal types."""
-    if isinstance(value, jax.Array):
-        return value.astype(float_dtype())
-    return np.asarray(value, dtype=float_dtype())
-
-
-def is_traced(value: object) -> bool:
-    """Return whether ``value`` has no concrete number."""
-    return isinstance(value, jax.core.Tracer)
-
-
-def check_number(
-    name: str,
-    value: Any,
-    *,
-    low: float = -np.inf,
-    high: float = np.inf,
-    low_open: bool = False,
-    high_open: bool = False,
-    squared: bool = False,
-) -> Any:
-    """Return ``value``, a real scalar inside an interval that the session's float type can hold.
-
-    With ``squared`` the float type must hold the square too, with eleven digits to spare for what multiplies it.
-    """
-    if is_traced(value):
-        return value
-    interval = (
-        f"{'(' if low_open or low == -np.inf else '['}{low:g}, {high:g}{')' if high_open or high == np.inf else ']'}"
-    )
-    if isinstance(value, bool | str | bytes) or (not np.isscalar(value) and rank(name, value) != 0):
-        raise ValueError(f"{name} must be one number in {interval}, got {value!r}")
-    try:
-        x = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be one number in {interval}, got {value!r}") from None
-    inside = (x > low if low_open else x >= low) and (x < high if high_open else x <= high)
-    if not np.isfinite(x) or not inside:
-        raise ValueError(f"{name} must be a finite number in {interval}, got {value!r}")
-    facts = np.finfo(float_dtype())
-    smallest, largest = float(facts.tiny), float(facts.max)
-    if squared:
-        smallest, largest = smallest**0.5, (largest * 1e-11) ** 0.5
-    if abs(x) > largest or 0 < abs(x) < smallest:
-        raise ValueError(
-            f"{name} must be between {smallest:.1e} and {largest:.1e} in {facts.dtype}, got {value!r}; "
-            "measure rewards in other units"
-        )
-    return value
-
-
-def rank(name: str, value: Any) -> int:
-    """Return the number of axes of a number or (nested) list."""
-    try:
-        return int(np.ndim(value))
-    except ValueError:
-        raise ValueError(f"{name} must be an array, got rows of different lengths") from None
-
-
-def check_positive(name: str, value: Any) -> Any:
-    """Return ``value``, a finite number above zero."""
-    return check_number(name, value, low=0.0, low_open=True)
-
-
-def check_count(name: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
-    """Return ``value``, an integer of at least ``low`` (and at most ``high``)."""
-    allowed = f"an integer of at least {low}" + ("" if high is None else f" and at most {high}")
-    try:
-        n = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
-    if isinstance(value, bool) or n < low or (high is not None and n > high):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
-    return n
-
-
-def check_choice(name: str, value: object, allowed: Sequence[str]) -> str:
-    """Return ``value``, one of a few words."""
-    if value not in allowed:
-        near = difflib.get_close_matches(str(value), allowed, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}{hint}")
-    return str(value)
-
-
-def check_array(name: str, value: Any, shape: Sequence[int | None], *, max_norm: float | None = None) -> Any:
-    """Return ``value``, a finite real array of a shape (None: any length), rows no longer than ``max_norm``."""
-    if is_traced(value):
-        return value
-    wanted = "[" + ", ".join("any" if n is None else str(n) for n in shape) + "]"
-    rank(name, value)
-    x = np.asarray(value)
-    if x.dtype.kind not in "fiu":
-        raise ValueError(f"{name} must hold real numbers, got dtype {x.dtype}")
-    if x.ndim != len(shape) or any(n != m for n, m in zip(x.shape, shape, strict=True) if m is not None):
-        raise ValueError(f"{name} must have shape {wanted}, got {list(x.shape)}")
-    if 0 in x.shape:
-        raise ValueError(f"{name} must not be empty, got shape {list(x.shape)}")
-    if not np.all(np.isfinite(x)):
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
-        raise ValueError(f"{name} must be finite, got {x[where]} at index {where}")
-    if max_norm is not None and not is_traced(max_norm):
-        norms = np.linalg.norm(x, axis=-1)
-        if norms.max() > float(max_norm) * (1 + 1e-6):
-            where = tuple(int(i) for i in np.unravel_index(norms.argmax(), norms.shape))
-            raise ValueError(f"{name} must have rows of norm at most {max_norm}, got {norms.max():g} at index {where}")
-    return value
-
-
-def check_key(name: str, value: object) -> jax.Array:
-    """Return ``value``, one typed JAX random key."""
-    if not isinstance(value, jax.Array) or not jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-        raise ValueError(f"{name} must be a key as made by jax.random.key(0), got {value!r}")
-    if value.shape != ():
-        raise ValueError(f"{name} must be one key, got an array of keys of shape {list(value.shape)}")
-    return value

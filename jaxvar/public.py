@@ -31,7 +31,7 @@ from jaxvar.algorithms.vacdb import max_in_p, vacdb
 from jaxvar.algorithms.var_lin import var_lin, var_lin2
 from jaxvar.algorithms.voful import voful, voful2
 from jaxvar.algorithms.weighted_oful import weighted_lin_ts, weighted_oful, weighted_oful_plus
-from jaxvar.cli import tune_cpu
+from jaxvar.cli import keep_programs, tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.classic_mdp import deep_tree, riverswim
 from jaxvar.environments.data_bandit import data_bandit
@@ -53,6 +53,7 @@ from jaxvar.study.factories import RunError, StudyError
 from jaxvar.study.result import CellResult, StudyResult, load
 from jaxvar.study.run import run_study
 from jaxvar.study.toml import read_study
+from jaxvar.study.until import run_until_separated
 from jaxvar.theory import audit, calibration
 from jaxvar.wrappers.algorithms import batched, delayed
 from jaxvar.wrappers.environments import corrupted, drifting
@@ -104,6 +105,7 @@ __all__ = [
     "horizon_free_mdp",
     "hypercube_bandit",
     "hypercube_blocks",
+    "keep_programs",
     "kernel_mixture_mdp",
     "lin_ts",
     "lin_vdts",
@@ -128,6 +130,7 @@ __all__ = [
     "riverswim",
     "run",
     "run_study",
+    "run_until_separated",
     "save",
     "schedules",
     "simulate",

@@ -8,6 +8,7 @@ the float type, so that runs in float32 and in float64 meet the same arms and th
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 _PARITY = 0x1BD11BDA
 _DRAW_ROUNDS = 13  # the fewest with which Threefry-2x32 passes BigCrush (Salmon et al. 2011); keys get all 20
 _PROPOSALS = 8  # each is accepted with probability 0.95 or more
+_MOST_WORDS = 2**32  # of one draw: the counter's low word numbers them
 _DRAW = 0x6A617876  # the counter's high word for draws; fold_in uses 0, so a key may be folded and drawn from
 
 # -log(m) for 1 <= m < 2 as a polynomial in m - 3/2; error below 4e-8.
@@ -94,7 +96,9 @@ def bits(words: jax.Array, shape: tuple[int, ...], stream: int = 0) -> jax.Array
 
     Draws of different ``stream`` from the same key are independent.
     """
-    index = jnp.arange(int(np.prod(shape)), dtype=jnp.uint32).reshape(shape)
+    if math.prod(shape) > _MOST_WORDS:
+        raise ValueError(f"a draw must have at most 2^32 numbers, got the shape {list(shape)}")
+    index = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
     return threefry(words[0], words[1], jnp.full_like(index, _DRAW + stream), index, _DRAW_ROUNDS)[0]
 
 

@@ -17,6 +17,8 @@ import numpy as np
 from jaxvar import parameters
 from jaxvar.parameters import pytree, static
 
+MAX_RECORDS = 1_000_000  # recorded rounds that are spaced for the user
+
 
 class Event(NamedTuple):
     """One round, after the algorithm has learned from it."""
@@ -252,7 +254,7 @@ def record_rounds(
     if records is None:
         records = min(num_rounds, 100)
     if np.ndim(records) == 0:
-        return linear_spaced(num_rounds, parameters.check_count(name, records, high=num_rounds))
+        return linear_spaced(num_rounds, parameters.check_count(name, records, high=min(num_rounds, MAX_RECORDS)))
     rounds = np.asarray(records)
     if rounds.ndim != 1 or rounds.size == 0 or rounds.dtype.kind not in "iu":
         raise ValueError(f"{name} must be a number of rounds or a list of round numbers, got {records!r}")

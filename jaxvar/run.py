@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from chex import ArrayTree
 
-from jaxvar import engine, game, parameters, random, status
+from jaxvar import engine, game, memory, parameters, random, status
 from jaxvar import records as recording
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
 from jaxvar.environments.interface import Environment, EpisodicEnvironment, MdpInstance
@@ -125,6 +125,7 @@ def run(
     record_at, recorders = renamed_arguments(record_at, recorders, records, record)
     num = check_call(algorithm, environment, key, num_rounds, num_episodes, recorders)
     when = recording.record_rounds(record_at, num)
+    _check_memory(algorithm, environment, tuple(recorders), key, len(when))
     while True:
         play = _player(num, type(algorithm), type(environment))
         parts = [engine.as_pytree(part) for part in (algorithm, environment, *recorders)]
@@ -149,10 +150,14 @@ def trace(
     environment.
     """
     num = check_call(algorithm, environment, key, num_rounds, num_episodes, ())
+    _check_memory(algorithm, environment, (), key, num)
     while True:
         play = _tracer(num, type(algorithm), type(environment))
         parts = [engine.as_pytree(part) for part in (algorithm, environment)]
-        seen, regret, fixed, carry = play(parts, random.key_words(key), _seed(seed))
+        inputs = (parts, random.key_words(key), _seed(seed))
+        needed = memory.num_bytes(jax.eval_shape(play, *inputs))
+        memory.refuse_above(memory.free_memory(), needed, f"a trace of {num:,} rounds needs", "trace fewer rounds")
+        seen, regret, fixed, carry = play(*inputs)
         if parameters.is_traced(carry.status) or not engine.needs_capacity(carry.status, algorithm):
             break
         algorithm = engine.grown(algorithm)
@@ -231,6 +236,18 @@ def _tracer(num: int, *kinds: type) -> Callable[..., tuple[ArrayTree, jax.Array,
         return seen, regret, fixed, carry
 
     return play
+
+
+def _check_memory(
+    algorithm: Algorithm | EpisodicAlgorithm,
+    environment: Environment | EpisodicEnvironment,
+    recorders: tuple[Recorder, ...],
+    key: jax.Array,
+    num_records: int,
+) -> None:
+    """Refuse a seed that does not fit into the memory; inside a caller's ``jit`` that is the caller's to know."""
+    if not any(map(parameters.is_traced, jax.tree.leaves((algorithm, environment, key)))):
+        memory.check(algorithm, environment, recorders, side_by_side=1, num_seeds=1, num_records=num_records)
 
 
 def _seed(seed: int | jax.Array) -> jax.Array:

@@ -1,38 +1,39 @@
 """The verbs ``figures``, ``report`` and ``table`` of the command line: they show a study that was run."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-import tyro
-
 from jaxvar.analysis.summaries import BandKind as Kind
+from jaxvar.exit_codes import DONE, exit_code
 from jaxvar.figures.of_study import draw_study
 from jaxvar.figures.problems import AxisScale
 from jaxvar.figures.style import Width
 from jaxvar.report import write_page
+from jaxvar.study.commands import Folder, OrNone
+from jaxvar.study.factories import RunError
 from jaxvar.study.result import StudyResult, load
 from jaxvar.tables import TABLES, Format, available
 
 TableName = Literal["all", "regret", "exponents", "coverage", "occupancy", "speed"]
 
 
+@exit_code
 def figures(
-    directory: tyro.conf.Positional[Path],
+    directory: Folder,
     width: Width = "neurips",
     scale: AxisScale = "log",
     band: Kind = "simultaneous",
-    out: Path | None = None,
+    out: OrNone[Path] = None,
 ) -> int:
     """Draw the figures of a study that was run: PDF and PNG at a venue's width, and their captions.
 
     Args:
-      directory: folder of the study.
-      width: column or text width of a venue.
-      scale: scale of the axes of regret curves.
-      band: band around regret curves: for each round by itself, or for all together.
-      out: folder for the figures; by default, figures inside the study's own.
+      directory: Folder of a study that was run.
+      width: Column or text width of a venue.
+      scale: Scale of the axes of regret curves.
+      band: Band around regret curves: for all rounds together, or for each by itself.
+      out: Folder for the figures; figures inside the study's own if not given.
     """
 
     def draw(result: StudyResult) -> None:
@@ -42,23 +43,25 @@ def figures(
     return _with_study(directory, draw)
 
 
-def report(directory: tyro.conf.Positional[Path], out: Path | None = None) -> int:
+@exit_code
+def report(directory: Folder, out: OrNone[Path] = None) -> int:
     """Make one HTML page of a study that was run; it opens anywhere and needs no network.
 
     Args:
-      directory: folder of the study.
-      out: path of the page; by default, report.html inside the study's own folder.
+      directory: Folder of a study that was run.
+      out: The page; report.html inside the study's own folder if not given.
     """
     return _with_study(directory, lambda result: print(write_page(result, out or directory / "report.html").resolve()))
 
 
-def table(directory: tyro.conf.Positional[Path], to: Format = "text", what: TableName = "all") -> int:
+@exit_code
+def table(directory: Folder, to: Format = "text", what: TableName = "all") -> int:
     """Print the tables of a study that was run.
 
     Args:
-      directory: folder of the study.
-      to: plain text, CSV with all digits, LaTeX (which needs the package booktabs) or Markdown.
-      what: table to print; all are those for which there are records.
+      directory: Folder of a study that was run.
+      to: Plain text, CSV with all digits, LaTeX (which needs the package booktabs) or Markdown.
+      what: Table to print; all are those for which there are records.
     """
 
     def show(result: StudyResult) -> None:
@@ -69,10 +72,10 @@ def table(directory: tyro.conf.Positional[Path], to: Format = "text", what: Tabl
 
 
 def _with_study(directory: Path, use: Callable[[StudyResult], None]) -> int:
-    """Load a study and use it; return exit code 1, and print why, if that fails."""
+    """Load a study and use it."""
+    result = load(directory)
     try:
-        use(load(directory))
-    except (ValueError, OSError, RuntimeError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+        use(result)
+    except ValueError as error:  # the study has no such records, or no seed that went well
+        raise RunError(f"{directory}: {error}") from error
+    return DONE

@@ -21,7 +21,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
-from jaxvar import engine, parameters, random, tidy
+from jaxvar import engine, memory, parameters, random, tidy
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
 from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.game import DEFAULT_RECORDERS, check_call, grid_of, renamed_arguments
@@ -250,8 +250,17 @@ def simulate(
     if chunk is None:
         chunk = engine.chosen_chunk(base_environment, total, num, mesh)
     chunk = parameters.check_count("chunk", chunk)
-    ids = np.stack(np.unravel_index(np.arange(total), (*settings, num_seeds))).astype(np.int32)
-    ids[2] += first_seed
+    memory.check_calls(-(-total // chunk), total)
+    block = engine.block_shape(chunk, mesh)
+    is_large = memory.check(
+        base_algorithm,
+        base_environment,
+        recorders,
+        side_by_side=math.prod(block) * (1 if engine.is_accelerator(mesh) else mesh.size),
+        num_seeds=total,
+        num_records=len(rounds),
+        mesh=mesh,
+    )
     key_data = np.asarray(random.key_words(key))
     program = engine.Program(
         algorithm=base_algorithm,
@@ -261,19 +270,25 @@ def simulate(
         recorders=tuple(recorders),
         chunk=chunk,
         mesh=mesh,
-        block=engine.block_shape(chunk, mesh),
+        block=block,
         algorithm_values=algorithm_values,
         environment_values=environment_values,
     )
     if mesh.is_multi_process:
-        numbers = (base_algorithm, algorithm_values, base_environment, environment_values, key_data, rounds, ids, chunk)
-        _check_same_everywhere((*numbers, num), mesh)
+        numbers = (base_algorithm, algorithm_values, base_environment, environment_values, key_data, rounds)
+        _check_same_everywhere((*numbers, num_seeds, first_seed, chunk, num), mesh)
+    if is_large:
+        needed = program.memory(num, is_whole=True) * (1 if engine.is_accelerator(mesh) else mesh.size)
+        remedy = "make the problem smaller, or play fewer seeds at once (chunk)"
+        memory.refuse_above(memory.free_memory(mesh), needed, f"{chunk} seeds at once need", remedy)
 
     parts: list[dict[str, Array]] = []
     with _progress_bar(progress, total * num, "seed-episode" if num_rounds is None else "seed-round") as advance:
         for start in range(0, total, chunk):
             # The last chunk is filled up with runs that are dropped again: one shape, one program.
-            here = ids[:, np.minimum(np.arange(start, start + chunk), total - 1)]
+            runs = np.minimum(np.arange(start, start + chunk), total - 1)
+            here = np.stack(np.unravel_index(runs, (*settings, num_seeds))).astype(np.int32)
+            here[2] += first_seed
             part = program.play(here, num)
             while engine.needs_capacity(part["status"], program.algorithm):
                 program = program.grown() or program

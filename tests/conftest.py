@@ -49,6 +49,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if config.getoption("markexpr") != "slow" and QUICK_COMPILATION not in os.environ["XLA_FLAGS"]:
         os.environ["XLA_FLAGS"] += QUICK_COMPILATION
+    os.environ.setdefault("JAXVAR_CACHE", "off")  # not into the user's folder
     if hasattr(config, "cache") and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         # Workers and the processes that tests start find here what another has compiled.
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(config.cache.mkdir("programs"))

@@ -73,6 +73,7 @@ def main() -> int:
     """Return the exit code: 1 where a statement that should hold is broken, 2 for bad usage."""
     options = tyro.cli(Options, prog=f"{COMMAND} audit")
     jv.tune_cpu()
+    jv.keep_programs()
     try:
         outcome = audit(Audit(seeds=options.seeds, rounds=options.rounds, progress=options.progress))
     except ValueError as error:

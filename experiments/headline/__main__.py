@@ -56,6 +56,7 @@ def main() -> int:
     """Return the exit code: 0 when done, 1 when the study or one of its runs failed."""
     options = tyro.cli(Headline, prog="scripts/study")
     jv.tune_cpu()
+    jv.keep_programs()
     start = time.perf_counter()
     try:
         result, paths = make(options)

@@ -130,6 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: 0 when done, 1 when a run failed; bad usage exits with 2."""
     options = tyro.cli(Options, prog="python -m experiments protocols", args=arguments)
     jv.tune_cpu()
+    jv.keep_programs()
     jax.config.update("jax_enable_x64", True)  # before anything is built: leaves have the session's float type
     start = time.perf_counter()
     try:

@@ -71,6 +71,7 @@ def main(arguments: list[str]) -> int:
         return 2
     options = tyro.cli(Published, prog=f"{COMMAND} published [NAME]", args=arguments[len(named) :])
     jv.tune_cpu()
+    jv.keep_programs()
     jax.config.update("jax_enable_x64", True)  # before anything is built: leaves have the session's float type
     settings = [setting for setting in map(load, named or NAMES) if named or not setting.slow]
     start, tables, figures = time.perf_counter(), dict[str, Table](), dict[str, Drawing]()

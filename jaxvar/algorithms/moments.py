@@ -27,7 +27,7 @@ from jaxvar.algorithms.interface import Confidence, Model, Step, by_rule
 from jaxvar.algorithms.optimistic_plan import Planner, ValueTargeted, ellipsoid_bound, known_model
 from jaxvar.claims import Claim
 from jaxvar.lowering import combine, norm, take
-from jaxvar.parameters import Number, count, factory, number, pytree
+from jaxvar.parameters import MAX_HORIZON, Number, count, factory, number, pytree
 
 CLAIMS = {
     "hf_ucrl_vtr_plus": Claim(
@@ -152,7 +152,7 @@ def regress(
 class HighOrder(Planner):
     """Base of HF-UCRL-VTR+ and UCRL-WVTR: all of them but the radius and the least variances."""
 
-    horizon: int = count(kw_only=False, doc="H, steps per episode.")
+    horizon: int = count(high=MAX_HORIZON, kw_only=False, doc="H, steps per episode.")
     lam: Number = number(above=0, default=1.0, doc="the ridge.")
     num_moments: int = count(high=MAX_MOMENTS, default=4, doc="M.")
     value_bound: Number = number(

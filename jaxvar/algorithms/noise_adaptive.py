@@ -38,6 +38,8 @@ from jaxvar.claims import Claim
 from jaxvar.lowering import quadratic
 from jaxvar.parameters import Number, count, factory, number, pytree
 
+MAX_LAYERS = 520  # the K of no float64 asks for more
+
 CLAIMS = {
     "losan": Claim(
         "LOSAN",
@@ -166,6 +168,7 @@ class Lofav(BoundedBandit, FixedArms):
         r":math:`\bar\beta` is always that of c = 1.",
     )
     num_layers: int = count(
+        high=MAX_LAYERS,
         default=None,
         # Rounding adds no layer where K / d is a power of four.
         rule=lambda self: max(1, math.ceil(0.5 * math.log2(self.num_rounds / self.dim) - 1e-9)),

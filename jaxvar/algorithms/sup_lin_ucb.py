@@ -172,7 +172,7 @@ class SupLinUcb(BoundedBandit, Eliminating):
         filled, level = 0.0, 0
         while filled < total and level < most:
             level += 1
-            filled += self.dim * factor**2 * 4.0**level
+            filled += self.dim * (factor * factor) * 4.0**level
         return min(level + 1, most)
 
 

@@ -31,6 +31,7 @@ CLAIMS = {
 }
 
 _PROPOSALS_PER_ARM = 8  # all are refused with probability below exp(-8)
+_MOST_UNROLLED = 256  # arms that are compared one by one; more are gathered
 SCALES = ("abeille_lazaric", "agrawal_goyal", "bayes")
 # Streams of the round's key, apart from that of ties, which is 0.
 NORMALS, PROPOSED, ACCEPTED = 1, 2, 3
@@ -229,6 +230,7 @@ class FgtsVa(ToldVariance):
     )
     lam: Number = number(above=0, default=1.0, doc="the ridge; the prior is N(0, I / (2 lam)).")
     num_proposals: int | None = count(
+        high=2**20,
         default=None,
         doc="drawn in each round, 8 for each arm if not given. Should all be refused, which is counted in "
         "``state.num_refused`` and has probability below exp(-8), the one nearest to acceptance is taken.",
@@ -302,8 +304,8 @@ def draw_feel_good(
 
     u = random.uniform(random.bits(words, (num,), stream=PROPOSED), dtype)
     proposed = jnp.sum((u[:, None] > edges[None, :-1]).astype(jnp.int32), axis=1, dtype=jnp.int32)
-    centre = jnp.zeros((), dtype)
-    for i in range(num_arms):
+    centre = jnp.zeros((), dtype) if num_arms <= _MOST_UNROLLED else shifted[proposed]
+    for i in range(num_arms if num_arms <= _MOST_UNROLLED else 0):
         centre = jnp.where((proposed == i)[:, None], shifted[i][None], centre)  # [num, d]
     z = random.normal(random.bits(words, (num, dim), stream=NORMALS), dtype)
     root = combine(given.lower.T[:, None], z.T[:, :, None])  # L z, [num, d]

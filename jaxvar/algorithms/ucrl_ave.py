@@ -17,7 +17,7 @@ from jaxvar.algorithms.interface import Confidence, Model, Step, by_rule
 from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, ellipsoid_bound, known_model, regression_pair
 from jaxvar.claims import Claim
 from jaxvar.lowering import norm
-from jaxvar.parameters import Number, count, factory, number, part, pytree
+from jaxvar.parameters import MAX_HORIZON, Number, count, factory, number, part, pytree
 
 CLAIM = Claim(
     "UCRL-AVE",
@@ -62,7 +62,7 @@ class UcrlAve(ConfidentPlanner):
       Q is also cut at 0 from below, which changes nothing while the confidence event holds. The tie rule is ours.
     """
 
-    horizon: int = count(kw_only=False, doc="H, steps per episode.")
+    horizon: int = count(high=MAX_HORIZON, kw_only=False, doc="H, steps per episode.")
     num_episodes: Number = number(
         at_least=1, kw_only=False, doc="K, in alpha and so in L; the run itself may be shorter."
     )

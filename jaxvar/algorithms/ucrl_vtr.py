@@ -19,7 +19,7 @@ from jaxvar.algorithms.interface import Confidence, Model, Step
 from jaxvar.algorithms.moments import MomentPlan, MomentState
 from jaxvar.algorithms.optimistic_plan import Plan, ValueTargeted, ellipsoid_bound, known_model, regression_pair
 from jaxvar.claims import Claim
-from jaxvar.parameters import Number, choice, count, factory, flag, number, pytree
+from jaxvar.parameters import MAX_HORIZON, Number, choice, count, factory, flag, number, pytree
 
 CLAIMS = {
     "ucrl_vtr": Claim(
@@ -73,7 +73,10 @@ class UcrlVtr(ValueTargeted):
     """
 
     horizon: int | None = count(
-        default=None, kw_only=False, doc="H, steps per episode; if given, it must be the model's."
+        high=MAX_HORIZON,
+        default=None,
+        kw_only=False,
+        doc="H, steps per episode; if given, it must be the model's.",
     )
     radius: str = choice("flat", "stage", default="flat", doc="the range v in every stage, or what is left of it.")
 
@@ -172,7 +175,7 @@ class UcrlVtrPlus(ValueTargeted):
       then count all steps. The tie rule is ours.
     """
 
-    horizon: int = count(kw_only=False, doc="H, steps per episode.")
+    horizon: int = count(high=MAX_HORIZON, kw_only=False, doc="H, steps per episode.")
     delta: Number = number(
         above=0,
         below=1,

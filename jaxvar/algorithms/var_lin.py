@@ -15,11 +15,11 @@ import numpy as np
 
 from jaxvar import nets
 from jaxvar.algorithms.interface import Model, Step
-from jaxvar.algorithms.moments import moment_pairs
+from jaxvar.algorithms.moments import MAX_MOMENTS, moment_pairs
 from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, known_model
-from jaxvar.algorithms.voful import Netted, fine_iota, fine_scales, log2_of
+from jaxvar.algorithms.voful import MAX_SCALES, Netted, fine_iota, fine_scales, log2_of
 from jaxvar.claims import Claim
-from jaxvar.parameters import Number, count, factory, number, pytree
+from jaxvar.parameters import MAX_HORIZON, Number, count, factory, number, pytree
 
 CLAIMS = {
     "var_lin": Claim(
@@ -120,18 +120,22 @@ class VarLin(Netted, ConfidentPlanner):
       ValueError: for d above 3, with the size that the net would have.
     """
 
-    horizon: int = count(kw_only=False, doc="H, steps per episode.")
+    horizon: int = count(high=MAX_HORIZON, kw_only=False, doc="H, steps per episode.")
     num_episodes: Number = number(
         at_least=1, kw_only=False, doc="K, in iota and in how fine the tests are; the run itself may be shorter."
     )
-    num_moments: int = count(default=3, doc="powers 1, 2, 4, ... of the value; the theory has ``log2(K H)`` of them.")
-    num_groups: int = count(default=5, doc="of variances.")
+    num_moments: int = count(
+        high=MAX_MOMENTS, default=3, doc="powers 1, 2, 4, ... of the value; the theory has ``log2(K H)`` of them."
+    )
+    num_groups: int = count(high=MAX_SCALES, default=5, doc="of variances.")
     num_scales: int = count(
+        high=MAX_SCALES,
         default=6,
         doc="the theory has ``log2(K H) + 1``. Fewer moments, groups, directions or scales give a larger set, as "
         "valid.",
     )
     num_exponents: int = count(
+        high=MAX_SCALES,
         default=None,
         rule=lambda self: 11 + math.floor(log2_of(self.num_episodes) + math.log2(self.horizon)),
         doc="of the tight test's grid G; ``11 + floor(log2(K H))`` if not given.",
@@ -255,6 +259,7 @@ class VarLin2(VarLin):
     """
 
     num_scales: int = count(
+        high=MAX_SCALES,
         default=None,
         rule=lambda self: fine_scales(2.0 ** log2_of(self.num_episodes) * self.horizon, self.dim),
         doc="``L + 2`` if not given. Fewer moments, groups, directions or scales give a larger set, as valid.",

@@ -38,6 +38,7 @@ CLAIMS = {
 }
 
 MAX_DIM = 3
+MAX_SCALES = 1100  # 2^-1100 is no float64 any more
 CELLS = (64, 32, 12)  # along each axis, in dimension 1, 2, 3
 DIRECTIONS = (1, 16, 64)
 LARGEST_EXPONENT = 0.95  # psi(lam) is finite below 1
@@ -62,21 +63,28 @@ class Netted:
     )
     num_directions: int = count(
         default=None,
-        rule=lambda self: DIRECTIONS[self.dim - 1] if self.dim <= MAX_DIM else 4 ** (self.dim - 1),
+        rule=lambda self: DIRECTIONS[self.dim - 1] if self.dim <= MAX_DIM else 4 ** (min(self.dim, 12) - 1),
         doc="of the half sphere; 1, 16, 64 if not given.",
     )
-    num_scales: int = count(doc="of the clipping. Fewer directions or scales give a larger set, as valid.")
-    num_exponents: int = count(doc="of the tight test's grid G.")
+    num_scales: int = count(
+        high=MAX_SCALES, doc="of the clipping. Fewer directions or scales give a larger set, as valid."
+    )
+    num_exponents: int = count(high=MAX_SCALES, doc="of the tight test's grid G.")
     every: int = count(doc="time between two looks at the net.")
 
     def check(self) -> None:
         """Refuse dimensions in which a net is too large."""
         if self.dim > MAX_DIM:
+            points = f"{self.cells**self.dim:.1e}" if self.dim < 100 else f"{self.cells}^{self.dim}"
             raise ValueError(
                 f"dim must be at most {MAX_DIM} on a net, got {self.dim}: {self.cells} cells along each axis are "
-                f"{self.cells**self.dim:.1e} net points, each to be tried against {self.num_directions} directions at "
+                f"{points} net points, each to be tried against {self.num_directions} directions at "
                 f"{self.num_scales} scales or more"
             )
+        sizes = ("cells", "num_directions", "num_scales")
+        largest = max(sizes, key=lambda name: int(getattr(self, name)))
+        shape = (self.num_directions, self.num_scales, *(self.cells,) * self.dim)
+        parameters.check_table(largest, getattr(self, largest), shape)
 
     @property
     def clip(self) -> nets.Clipping:
@@ -162,11 +170,13 @@ class Voful(Netted, BoundedBandit):
         doc="K, in iota and in how fine scales and exponents are; the run itself may be shorter.",
     )
     num_scales: int = count(
+        high=MAX_SCALES,
         default=None,
         rule=lambda self: math.ceil(log2_of(self.num_rounds)) + 1,
         doc="``ceil(log2 K) + 1`` if not given. Fewer directions or scales give a larger set, as valid.",
     )
     num_exponents: int = count(
+        high=MAX_SCALES,
         default=None,
         rule=lambda self: 7 + math.floor(log2_of(self.num_rounds)),
         doc="of the tight test's grid G; ``7 + floor(log2 K)`` if not given.",
@@ -248,6 +258,7 @@ class Voful2(Voful):
     """
 
     num_scales: int = count(
+        high=MAX_SCALES,
         default=None,
         rule=lambda self: fine_scales(2.0 ** log2_of(self.num_rounds), self.dim),
         doc="``L + 2`` if not given. Fewer directions or scales give a larger set, as valid.",

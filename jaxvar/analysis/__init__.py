@@ -13,7 +13,7 @@ from jaxvar.analysis.intervals import (
     proportion,
     proportion_interval,
 )
-from jaxvar.analysis.paired import Paired, against_reference, paired
+from jaxvar.analysis.paired import Paired, against_reference, paired, standings
 from jaxvar.analysis.slopes import Slope, slope_in_rounds, slopes_in, swept
 from jaxvar.analysis.summaries import (
     Band,
@@ -56,5 +56,6 @@ __all__ = [
     "slope_in_rounds",
     "slopes_in",
     "speed",
+    "standings",
     "swept",
 ]

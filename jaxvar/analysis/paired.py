@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -10,6 +12,8 @@ from jaxvar.analysis.captions import cell_name
 from jaxvar.analysis.intervals import RESAMPLES, Interval, bootstrap_interval, mean_interval, proportion_interval
 from jaxvar.analysis.summaries import sample
 from jaxvar.study.result import CellResult, StudyResult
+
+Standing = Literal["best", "not separable", "worse", "not comparable"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +104,29 @@ def against_reference(
         for cell in result.cells
         if cell.algorithm != label
     )
+
+
+def standings(cells: Sequence[CellResult], record: str = "regret", *, level: float = 0.95) -> tuple[Standing, ...]:
+    """Compare the cells of one environment setting with the one of smallest mean; returns a word for each of them.
+
+    A cell is worse if the t interval of its paired difference to the best lies above zero. The ``k - 1`` intervals have
+    the level ``1 - (1 - level) / (k - 1)`` (Bonferroni), so that the cell of smallest expectation is called worse with
+    probability ``1 - level`` at most, although the best was chosen by the same seeds.
+    """
+    means = [sample(cell, record).curves[:, -1].mean() for cell in cells]
+    best = cells[int(np.argmin(means))]
+    each = 1 - (1 - level) / max(1, len(cells) - 1)
+
+    def standing(cell: CellResult) -> Standing:
+        if cell is best:
+            return "best"
+        try:
+            found = paired(cell, best, record, level=each, resamples=1)  # no bootstrap interval is needed
+        except ValueError:
+            return "not comparable"
+        return "worse" if found.difference.low > 0 else "not separable"
+
+    return tuple(map(standing, cells))
 
 
 def reference_of(result: StudyResult, cell: CellResult, label: str) -> CellResult:

@@ -53,7 +53,9 @@ def riverswim(
     """
     default = _DEFAULTS[parameters.check_choice("features", features, tuple(_DEFAULTS))]
     num_states = default[0] if num_states is None else parameters.check_count("num_states", num_states, low=2)
-    horizon = default[1] if horizon is None else parameters.check_count("horizon", horizon)
+    horizon = default[1] if horizon is None else parameters.check_count("horizon", horizon, high=parameters.MAX_HORIZON)
+    num_features = 3 if features == "mixture" else 2 * num_states**2
+    parameters.check_table("num_states", num_states, (num_states, 2, num_states, num_features))
     last = num_states - 1
     reward = np.zeros((num_states, 2))
     reward[0, 0], reward[last, 1] = _SMALL / horizon, _LARGE / horizon

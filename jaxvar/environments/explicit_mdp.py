@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxvar import parameters, planning
 from jaxvar.environments.interface import Array, MdpInstance, array_of
-from jaxvar.parameters import count, factory, leaf, part, pytree
+from jaxvar.parameters import MAX_HORIZON, count, factory, leaf, part, pytree
 
 _EXACT_SUPPORT = 16  # up to this many possible next states, all 2^n value functions of zeros and ones are tried
 _TOLERANCE = 1e-6
@@ -83,7 +83,7 @@ class ExplicitMdp(TableMdp):
     )
     reward: Any = part(array_of(2), kw_only=False, doc=_REWARD)
     theta_star: Any = part(array_of(1), kw_only=False, doc="``[d]``.")
-    horizon: int = count(kw_only=False, doc="H, steps per episode.")
+    horizon: int = count(high=MAX_HORIZON, kw_only=False, doc="H, steps per episode.")
     initial: Any = initial_state()
 
     @property
@@ -134,7 +134,7 @@ class TabularMdp(TableMdp):
         array_of(3), kw_only=False, doc="probabilities ``[S, A, S]`` of the next state, which is on the last axis."
     )
     reward: Any = part(array_of(2), kw_only=False, doc=_REWARD)
-    horizon: int = count(kw_only=False, doc="H, steps per episode.")
+    horizon: int = count(high=MAX_HORIZON, kw_only=False, doc="H, steps per episode.")
     initial: Any = initial_state()
 
     @property
@@ -147,6 +147,7 @@ class TabularMdp(TableMdp):
         num_states, num_actions, num_next = self.transition.shape
         if num_next != num_states:
             raise ValueError(f"transition must have shape [S, A, S], got {list(self.transition.shape)}")
+        parameters.check_table("transition", self.transition, (*self.transition.shape, self.dim))
         transition = None
         if not parameters.is_traced(self.transition):
             transition = np.asarray(self.transition, float)
@@ -180,7 +181,7 @@ class KernelMixtureMdp(TableMdp):
     )
     weights: Any = part(array_of(1), kw_only=False, doc="``[d]``, probabilities of the base kernels.")
     reward: Any = part(array_of(2), kw_only=False, doc=_REWARD)
-    horizon: int = count(kw_only=False, doc="H, steps per episode.")
+    horizon: int = count(high=MAX_HORIZON, kw_only=False, doc="H, steps per episode.")
     initial: Any = initial_state()
 
     @property
@@ -227,7 +228,9 @@ def tabular_features(shape: tuple[int, ...]) -> Array:
 def initial_distribution(initial: Any, num_states: int) -> Any:
     """Return the distribution of the first state, [S]: as given, or certain where ``initial`` is a state's number."""
     if not parameters.is_traced(initial) and parameters.rank("initial", initial) == 0:
-        initial = np.eye(num_states)[parameters.check_count("initial", initial, low=0, high=num_states - 1)]
+        first = parameters.check_count("initial", initial, low=0, high=num_states - 1)
+        initial = np.zeros(num_states)
+        initial[first] = 1
     parameters.check_array("initial", initial, (num_states,))
     if not parameters.is_traced(initial):
         check_distribution("initial", np.asarray(initial), "state")
@@ -249,9 +252,12 @@ def check_reward(reward: Array, transition: Array, horizon: int) -> None:
         s, a = _where(reward, np.argmin)
         raise ValueError(f"reward must not be negative: state {s}, action {a} has {reward[s, a]:g}")
     most, through = np.zeros(len(reward)), reward
+    reached = transition > _TOLERANCE * 1e-6
     for _ in range(horizon):
-        through = reward + np.where(transition > _TOLERANCE * 1e-6, most, -np.inf).max(axis=2)
+        through, before = reward + np.where(reached, most, -np.inf).max(axis=2), most
         most = through.max(axis=1)
+        if np.array_equal(most, before):  # nothing is collected any more
+            break
     if most.max() > 1 + _TOLERANCE:
         s, a = _where(through, np.argmax)
         raise ValueError(

@@ -11,7 +11,7 @@ import numpy as np
 from jaxvar import parameters, random
 from jaxvar.environments.hypercube import all_signs
 from jaxvar.environments.interface import MdpInstance
-from jaxvar.parameters import Number, count, factory, leaf, number, pytree
+from jaxvar.parameters import MAX_HORIZON, Number, count, factory, leaf, number, pytree
 from jaxvar.planning import mixture
 
 
@@ -24,7 +24,7 @@ class HardMdp:
     """
 
     dim: int = count(low=2, high=13, kw_only=False, doc="d: there are ``2^(d-1)`` actions.")
-    horizon: int = count(low=2, kw_only=False, doc="H, steps per episode.")
+    horizon: int = count(low=2, high=MAX_HORIZON, kw_only=False, doc="H, steps per episode.")
     num_episodes: int | None = count(
         default=None, doc="K, makes the gap of the lower bound, sqrt(delta / K) / (4 sqrt 2)."
     )
@@ -62,6 +62,8 @@ class HardMdp:
         if (self.num_episodes is None) == (self.gap is None):
             given = f"num_episodes={self.num_episodes!r} and gap={self.gap!r}"
             raise ValueError(f"give one of num_episodes and gap, got {given}")
+        shape = (self.num_states, self.num_actions, self.num_states, self.dim)
+        parameters.check_table("horizon", self.horizon, shape)
         base = self.chain[1]
         if self.num_episodes is not None:
             least = math.ceil((self.dim - 1) ** 2 / (32 * base) * (1 - 1e-12))

@@ -257,7 +257,9 @@ def hypercube_blocks(
         period = np.asarray(parameters.check_array("order", order, (None,)))
         if period.dtype.kind != "i" or period.min() < 0 or period.max() >= len(levels):
             raise ValueError(f"order must hold integers from 0 to {len(levels) - 1}, got {order!r}")
-    block_rounds = np.bincount(np.resize(period, num_rounds), minlength=len(levels))
+    whole, rest = divmod(num_rounds, len(period))
+    block_rounds = np.bincount(period, minlength=len(levels)) * whole
+    block_rounds += np.bincount(period[:rest], minlength=len(levels))
     if block_rounds.min() == 0:
         raise ValueError(
             f"order must have every block in {num_rounds} rounds, got none of block {block_rounds.argmin()}"

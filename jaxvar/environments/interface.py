@@ -57,14 +57,18 @@ class MdpInstance(NamedTuple):
     initial: jax.Array  # [S]   the distribution of an episode's first state
 
 
-def array_of(*ranks: int, optional: bool = False) -> Callable[[str, Any], Any]:
-    """Return the check of an array with one of these numbers of axes; None passes where it is ``optional``."""
+def array_of(*ranks: int, optional: bool = False, squared: bool = True) -> Callable[[str, Any], Any]:
+    """Return the check of an array with one of these numbers of axes; None passes where it is ``optional``.
+
+    With ``squared`` the float type must hold the squares of its numbers too.
+    """
 
     def check(name: str, value: Any) -> Any:
         if optional and value is None:
             return None
         rank = parameters.rank(name, value)
-        return leaf(parameters.check_array(name, value, (None,) * (rank if rank in ranks else ranks[0])))
+        shape = (None,) * (rank if rank in ranks else ranks[0])
+        return leaf(parameters.check_array(name, value, shape, squared=squared))
 
     return check
 

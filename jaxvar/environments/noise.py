@@ -49,7 +49,7 @@ class Schedule:
 class FromFirst(Schedule):
     """Base of the schedules that never rise above the level of the first round."""
 
-    std: Number = number(at_least=0, kw_only=False, doc="the standard deviation of the first round.")
+    std: Number = number(at_least=0, squared=True, kw_only=False, doc="the standard deviation of the first round.")
 
     @property
     def largest(self) -> Number:
@@ -107,8 +107,10 @@ class ByRound(Schedule):
 class Levels(Schedule):
     """Base of the schedules that lie between a low and a high level."""
 
-    low: Number = number(at_least=0, kw_only=False, doc="the lowest standard deviation.")
-    high: Number = number(at_least=0, kw_only=False, doc="the highest standard deviation, not below ``low``.")
+    low: Number = number(at_least=0, squared=True, kw_only=False, doc="the lowest standard deviation.")
+    high: Number = number(
+        at_least=0, squared=True, kw_only=False, doc="the highest standard deviation, not below ``low``."
+    )
 
     @property
     def largest(self) -> Number:

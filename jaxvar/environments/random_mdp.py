@@ -13,7 +13,7 @@ from jax.typing import DTypeLike
 from jaxvar import parameters, planning, random
 from jaxvar.environments.explicit_mdp import check_reward, initial_distribution, initial_state
 from jaxvar.environments.interface import Drawn, MdpInstance
-from jaxvar.parameters import Number, count, factory, number, part, pytree
+from jaxvar.parameters import MAX_HORIZON, Number, count, factory, number, part, pytree
 
 _LEAST_CONCENTRATION = 1e-30  # gamma draws of a smaller shape are NaN in float32
 
@@ -25,7 +25,7 @@ class RandomMdp:
     num_states: int = count(kw_only=False, doc="S.")
     num_actions: int = count(kw_only=False, doc="A.")
     dim: int = count(kw_only=False, doc="d, the number of base kernels.")
-    horizon: int = count(kw_only=False, doc="H, steps per episode.")
+    horizon: int = count(high=MAX_HORIZON, kw_only=False, doc="H, steps per episode.")
     reward: Any = part(
         Drawn.or_given("dense", "sparse"),
         default="dense",
@@ -49,6 +49,9 @@ class RandomMdp:
 
     def check(self) -> None:
         """Refuse rewards and first states that do not fit the sizes."""
+        shape = (self.num_states, self.num_actions, self.num_states, self.dim)
+        largest = max(("num_states", "num_actions", "dim"), key=lambda name: int(getattr(self, name)))
+        parameters.check_table(largest, getattr(self, largest), shape)
         if self.is_sparse:
             parameters.check_count("num_states", self.num_states, low=3)
         if not isinstance(self.reward, Drawn):

@@ -25,13 +25,13 @@ def _mask(name: str, value: Any) -> Any:
     """Check which arms can be pulled: None for all of them."""
     if value is None or parameters.is_traced(value):
         return value
-    rank, found = parameters.rank(name, value), np.asarray(value)
+    rank, found = parameters.rank(name, value), value if isinstance(value, jax.Array) else np.asarray(value)
     if found.dtype != bool or rank not in (1, 2):
         raise ValueError(
             f"{name} must be an array of True and False of shape [num_arms] or [rounds, num_arms], "
             f"got {found.dtype} of shape {list(found.shape)}"
         )
-    return found
+    return np.asarray(found)
 
 
 @pytree
@@ -42,7 +42,9 @@ class ReplayBandit:
     means: Any = part(array_of(2, 1), kw_only=False, doc="``[rounds, num_arms]``, or ``[num_arms]`` if arms are fixed.")
     noise: Any = part(array_of(2, 1), kw_only=False, doc="``[rounds]``, whichever arm is pulled, or by round and arm.")
     noise_var: Any = part(
-        array_of(2, 1, optional=True), default=None, doc="its variance, of the shape of ``noise``; zero if not given."
+        array_of(2, 1, optional=True, squared=False),
+        default=None,
+        doc="its variance, of the shape of ``noise``; zero if not given.",
     )
     theta_star: Any = part(
         array_of(1, optional=True),

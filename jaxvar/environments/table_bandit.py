@@ -76,7 +76,7 @@ class TableBandit:
     )
     means: Any = part(array_of(2), kw_only=False, doc="``[N, K]``, the expected rewards.")
     variances: Any = part(
-        array_of(2, optional=True),
+        array_of(2, optional=True, squared=False),
         default=None,
         kw_only=False,
         doc="``[N, K]``, of the rewards. If not given, rewards are 0 or 1: Bernoulli, of variance mean (1 - mean).",

@@ -9,22 +9,33 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 
-from jaxvar.analysis.captions import constants_text, span
+from jaxvar.analysis.captions import constants_text, named, span
 from jaxvar.analysis.intervals import mean_interval, median_interval
-from jaxvar.analysis.paired import paired, reference_of
-from jaxvar.analysis.panels import Grid, Place
+from jaxvar.analysis.paired import Paired, paired, reference_of, standings
+from jaxvar.analysis.panels import Grid, Place, grouped
 from jaxvar.analysis.slopes import slope_in_rounds, slopes_in, swept
 from jaxvar.analysis.summaries import coverage, occupancy, sample, speed
+from jaxvar.figures.style import COLOURS, DASHES
 from jaxvar.files import write_whole
-from jaxvar.report.markup import render
-from jaxvar.report.regret import regret_section
+from jaxvar.report.charts import (
+    Curves,
+    difference_rows,
+    final_rows,
+    parameter_text,
+    question_charts,
+    regret_curves,
+    spread_rows,
+)
+from jaxvar.report.drawing import look
+from jaxvar.report.markup import clean, render
 from jaxvar.status import describe
 from jaxvar.study.result import StudyResult
 
-_SCRIPTS = ("numbers.js", "chart.js", "tables.js", "theme.js")
+_SCRIPTS = ("numbers.js", "chart.js", "tables.js", "files.js", "theme.js")
 _OUTLINE_WIDTH = 100
 _LATE = 10  # exponents in the rounds leave out the first tenth of the rounds
 _LISTED_SEEDS = 12  # failed seeds that are listed per cell and cause
@@ -36,9 +47,14 @@ Row = dict[str, object]
 def page(result: StudyResult) -> str:
     """Return the whole page as text, with styles, scripts and data inside: it loads nothing else."""
     grid = Grid.of(result)
+    charts, regret, final = question_charts(grid), regret_curves(grid), _final(grid)
+    question = {"charts": charts, "rows": [] if charts else final_rows(grid)}
     sections: dict[str, tuple[str, object]] = {
-        "regret": ("Regret", regret_section(grid)),
-        "final": ("Final regret", _final(grid)),
+        "question": ("Final regret", question if regret else {}),
+        "regret": ("Regret curves", regret),
+        "paired": ("Paired differences", difference_rows(grid, final["differences"]) if regret else []),
+        "spread": ("Spread over the seeds", spread_rows(grid)),
+        "final": ("Table of final regret", final if regret else {}),
         "exponents": ("Exponents", _exponents(grid)),
         "coverage": ("Coverage", [_row(p, found=coverage(p.cell)) for p in grid.recorded("confidence")]),
         "layers": ("Layers", [_row(p, found=occupancy(p.cell)) for p in grid.recorded("layer_rounds")]),
@@ -46,15 +62,23 @@ def page(result: StudyResult) -> str:
         "failures": ("Failed seeds", [row for place in grid.places for row in _failures(place)]),
         "configuration": ("Configuration", _configuration(result.config)),
     }
-    headings = {key: heading for key, (heading, found) in sections.items() if found or key == "failures"}
+    shown = {key: heading for key, (heading, found) in sections.items() if found or key in ("regret", "failures")}
     content = {key: found for key, (_, found) in sections.items()}
-    return render("report.html", _SCRIPTS, grid=grid, result=result, size=_size(grid), headings=headings, **content)
+    drawn: list[Curves] = [*charts, *([regret] if regret else [])]
+    data = {
+        "name": clean(result.name),
+        "colours": len(COLOURS),
+        "dashes": len(DASHES),
+        "charts": [chart.data() for chart in drawn],
+    }
+    in_words = dataclasses.replace(result, reference=result.reference and named(result.reference, {}))
+    common = {"grid": grid, "result": in_words, "size": _size(grid), "headings": shown, "data": data, "look": look}
+    return render("report.html", _SCRIPTS, **common, **content)
 
 
 def write_page(result: StudyResult, path: str | Path) -> Path:
     """Write the page to ``path``; if anything fails, an older file stays as it was."""
-    written = page(result).encode("utf-8")
-    return write_whole(Path(path), lambda file: file.write(written))
+    return write_whole(Path(path), lambda file: file.write(page(result).encode("utf-8")))
 
 
 def _size(grid: Grid) -> dict[str, object]:
@@ -63,8 +87,9 @@ def _size(grid: Grid) -> dict[str, object]:
     if not cells:
         return {}
     runs = sum(len(cell.seeds) for cell in cells)
-    played = [speed(cell) for cell in cells]
+    played, stopping = [speed(cell) for cell in cells], grid.result.config.get("stopping")
     return {
+        "environments": [named(label, {}) for label in grid.result.environments],
         "seeds": span(len(cell.seeds) for cell in cells),
         "rounds": span(cell.num_rounds for cell in cells),
         "records": span(len(cell.rounds) for cell in cells),
@@ -73,6 +98,7 @@ def _size(grid: Grid) -> dict[str, object]:
         "failed": runs - sum(place.well for place in grid.places),
         "played": sum(s.seeds * s.rounds for s in played),
         "seconds": sum(s.seconds for s in played),
+        "stopping": stopping.get("sentence") if isinstance(stopping, Mapping) else None,
     }
 
 
@@ -80,27 +106,36 @@ def _row(place: Place, **found: object) -> Row:
     return {"setting": place.setting, "place": place, **found}
 
 
-def _final(grid: Grid) -> dict[str, object]:
-    """Return means, medians and paired differences at the last round, and why some differences are missing."""
+class _Final(TypedDict):
+    """The section on the regret at the last round."""
+
+    rows: list[Row]
+    differences: list[tuple[Place, Paired]]
+    reasons: list[str]  # why some differences are missing
+    is_ranked: bool  # an algorithm has another one to be compared with
+
+
+def _final(grid: Grid) -> _Final:
+    """Return means, medians, paired differences and standings at the last round."""
     places, reference = grid.recorded("regret"), grid.result.reference
-    means = [mean_interval(sample(p.cell).final) for p in places]
-    largest: dict[int, float] = {}  # of each environment setting: the end of its axis
-    for p, mean in zip(places, means, strict=True):
-        largest[p.setting] = max(float(mean.high), largest.get(p.setting, 0.0))
-    rows, reasons, is_compared = [], list[str](), False
-    for p, mean in zip(places, means, strict=True):
+    standing: dict[tuple[int, int], str] = {}
+    for group in grouped(places, lambda place: place.setting).values():
+        if len(group) > 1:
+            words = standings([p.cell for p in group])
+            standing |= {(p.setting, p.curve): word for p, word in zip(group, words, strict=True)}
+    found: _Final = {"rows": [], "differences": [], "reasons": [], "is_ranked": bool(standing)}
+    for p in places:
         difference = None
         if reference is not None and p.cell.algorithm != reference:
             try:
-                difference = paired(p.cell, reference_of(grid.result, p.cell, reference))
-                is_compared = True
+                difference = paired(p.cell, reference_of(grid.result, p.cell, reference), resamples=1)  # not shown
+                found["differences"].append((p, difference))
             except ValueError as reason:
-                reasons.append(str(reason))
-        median = median_interval(sample(p.cell).final)
-        scale = 96 / largest[p.setting] if largest[p.setting] > 0 else 0.0
-        drawn = [f"{2 + scale * max(0.0, float(v)):.2f}%" for v in (mean.estimate, mean.low, mean.high)]
-        rows.append(_row(p, mean=mean, median=median, whisker=drawn, paired=difference))
-    return {"rows": rows, "is_compared": is_compared, "reasons": reasons} if rows else {}
+                found["reasons"].append(str(reason))
+        last, word = sample(p.cell).final, standing.get((p.setting, p.curve), "")
+        mean, median = mean_interval(last), median_interval(last)
+        found["rows"].append(_row(p, mean=mean, median=median, paired=difference, standing=word))
+    return found
 
 
 def _exponents(grid: Grid) -> dict[str, object]:
@@ -117,7 +152,13 @@ def _exponents(grid: Grid) -> dict[str, object]:
         rows = [{"setting": environments.index(s.environment), "slope": s} for s in slopes]
         reasons = list(dict.fromkeys(reason for slope in slopes for reason in slope.excluded))  # each reason once
         listed, more = "; ".join(reasons[:_LISTED_REASONS]), len(reasons) - _LISTED_REASONS
-        table = {"parameter": parameter, "environments": environments, "rows": rows, "reasons": listed, "more": more}
+        table = {
+            "parameter": parameter_text(parameter),
+            "environments": environments,
+            "rows": rows,
+            "reasons": listed,
+            "more": more,
+        }
         tables.append(table)
     return {"late": late, "tables": tables}
 
@@ -134,13 +175,14 @@ def _failures(place: Place) -> list[Row]:
     return rows
 
 
-def _configuration(config: Mapping[str, object]) -> dict[str, str]:
+def _configuration(config: Mapping[str, object]) -> dict[str, object]:
     """Return the study's definition, its last run and the whole configuration as text."""
     study, runs, last = config.get("study"), config.get("runs"), ""
     if isinstance(runs, list | tuple) and runs and isinstance(runs[-1], Mapping):
         last = ", ".join(f"{name} {value}" for name, value in runs[-1].items())
     return {
         "study": outline(study) if isinstance(study, Mapping) else "",
+        "is_repeatable": isinstance(study, Mapping) and '"object": ' not in outline(study),
         "last_run": last,
         "everything": outline(config),
         "identity": f", study {config['study_hash']}" if "study_hash" in config else "",

@@ -12,9 +12,10 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jaxvar import parameters
+from jaxvar import memory, parameters
+from jaxvar.game import MAX_ROUNDS
 from jaxvar.parameters import Array
-from jaxvar.records import linear_spaced, log_spaced, record_rounds
+from jaxvar.records import MAX_RECORDS, linear_spaced, log_spaced, record_rounds
 from jaxvar.study.cells import Cell, cells, check_sweep, jsonable, plain_value
 from jaxvar.study.factories import (
     PRECISIONS,
@@ -39,7 +40,7 @@ _KINDS = {
 }
 _SPACINGS = {"linear": linear_spaced, "log": log_spaced}
 _MAX_INT32 = 2**31 - 1  # rounds and seeds are int32
-_MAX_QUESTION = 2000  # characters
+MAX_QUESTION = 2000  # characters
 _MAX_TEXT = 200  # characters of a label
 _UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of characters, separators of lines
 
@@ -181,7 +182,10 @@ class Study:
             if self.reference is not None:
                 labels = [e.label for e in self.algorithms]
                 check_name("algorithm to be the reference with the label", self.reference, labels)
-        _ = self.cells  # every value of every setting meets its factory now, and not in the middle of a run
+        num = len(self.cells)  # every value of every setting meets its factory now, and not in the middle of a run
+        if self.chunk is not None:
+            with error_at("chunk"):
+                memory.check_calls(num * -(-self.seeds // self.chunk), num * self.seeds, "seeds", "shards")
 
     @functools.cached_property
     def cells(self) -> tuple[Cell, ...]:
@@ -288,7 +292,8 @@ def check_text(name: str, value: object, *, most: int = _MAX_TEXT, lines: bool =
     return value
 
 
-def _check_study_name(value: object) -> str:
+def check_study_name(value: object) -> str:
+    """Return ``value``, a text that can name a file or a folder and never leads out of the one it is put in."""
     name = check_text("name", value)
     if name.startswith(".") or any(c in name for c in "/\\"):  # it may become a folder's name
         raise StudyError(f"name must not start with a dot nor hold slashes, got {short(name)}")
@@ -331,23 +336,26 @@ def recorded_rounds(records: int | Sequence[int] | Mapping[str, Any] | None, len
     if not isinstance(records, Mapping):
         return record_rounds(records, length, "records")
     low = 2 if records["spacing"] == "log" and length > 1 else 1  # from the first round to the last
-    number = parameters.check_count("records.number", records["number"], low=low, high=length)
+    most = min(length, MAX_RECORDS)
+    number = parameters.check_count("records.number", records["number"], low=low, high=most)
     return _SPACINGS[records["spacing"]](length, number)
 
 
-def _count(name: str, *, low: int = 1, optional: bool = False) -> Callable[[object], int | None]:
+def _count(
+    name: str, *, low: int = 1, high: int = _MAX_INT32, optional: bool = False
+) -> Callable[[object], int | None]:
     def check(value: object) -> int | None:
-        return None if optional and value is None else parameters.check_count(name, value, low=low, high=_MAX_INT32)
+        return None if optional and value is None else parameters.check_count(name, value, low=low, high=high)
 
     return check
 
 
 _CHECKS: dict[str, Callable[[object], object]] = {
-    "name": _check_study_name,
-    "question": lambda v: v if v == "" else check_text("question", v, most=_MAX_QUESTION, lines=True),
+    "name": check_study_name,
+    "question": lambda v: v if v == "" else check_text("question", v, most=MAX_QUESTION, lines=True),
     "seeds": _count("seeds"),
-    "rounds": _count("rounds", optional=True),
-    "episodes": _count("episodes", optional=True),
+    "rounds": _count("rounds", high=MAX_ROUNDS, optional=True),
+    "episodes": _count("episodes", high=MAX_ROUNDS, optional=True),
     "records": _check_records,
     "record": _check_record,
     "key": lambda v: parameters.check_count("key", v, low=0, high=2**64 - 1),

@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxvar import files, parameters, tidy
 from jaxvar.parameters import Array
+from jaxvar.study.definition import check_study_name
 from jaxvar.study.result import StudyResult, blocks
 
 Format = Literal["csv", "netcdf", "npz"]
@@ -23,13 +24,14 @@ def export(result: StudyResult, to: Format, path: str | Path | None = None) -> P
 
     Args:
       result: from :func:`jaxvar.load`.
-      to: ``csv`` is tidy, one row for each cell, seed and recorded round, with the records that are one number.
+      to: ``csv`` is tidy, one row for each cell, seed and recorded round, with the records that are one number;
+        a label that a spreadsheet would run as a formula has an apostrophe before it.
         ``netcdf`` is :meth:`jaxvar.StudyResult.to_xarray`. ``npz`` has an array ``cell_0.regret`` for each cell and
         record, and the text ``study``: JSON that says which cell is which.
       path: the file; if not given, the study's name in the current folder.
     """
     parameters.check_choice("to", to, tuple(_ENDINGS))
-    path = Path(path) if path is not None else Path(f"{result.name}.{_ENDINGS[to]}")
+    path = Path(path) if path is not None else Path(f"{check_study_name(result.name)}.{_ENDINGS[to]}")
     with files.writing(path) as file:
         if to == "csv":
             _write_csv(result, file)
@@ -43,9 +45,13 @@ def export(result: StudyResult, to: Format, path: str | Path | None = None) -> P
 def _write_csv(result: StudyResult, file: IO[bytes]) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text)
-    for i, columns in enumerate(tidy.columns(blocks(result), result.unit, "")):
+    cells = [
+        cell._replace(labels={name: files.csv_entry(label) for name, label in cell.labels.items()})
+        for cell in blocks(result)
+    ]
+    for i, columns in enumerate(tidy.columns(cells, result.unit, "")):
         if i == 0:
-            writer.writerow(columns)
+            writer.writerow(map(files.csv_entry, columns))
         writer.writerows(zip(*(x if isinstance(x, list) else x.tolist() for x in columns.values()), strict=True))
     text.flush()
     text.detach()

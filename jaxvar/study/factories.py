@@ -38,6 +38,7 @@ PRECISIONS = ("float64", "float32")
 _MAX_MESSAGE = 1000  # characters; a wrong value may be a whole array
 _DEFAULT_PRESET = "paper"
 _INSTEAD_OF = {"num_episodes": "gap"}  # not filled in where the other is given
+short = parameters.shown  # of a wrong value in a message
 _TYPES: dict[object, str] = {bool: "true or false", int: "an integer", str: "text"}
 
 
@@ -65,12 +66,6 @@ def error_at(*where: str | int, what: str = "") -> Iterator[None]:
     except ValueError as error:
         inner = error.where if isinstance(error, StudyError) else ()
         raise StudyError(f"{what}: {error}" if what else str(error), (*where, *inner)) from None
-
-
-def short(value: object) -> str:
-    """Return ``value`` as text for an error message, cut where it is long."""
-    shown = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
-    return shown if len(shown) <= 80 else f"{shown[:60]}... ({len(shown)} characters)"
 
 
 def in_precision(precision: str) -> contextlib.AbstractContextManager[None]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jaxvar import tidy
+from jaxvar import files, tidy
+from jaxvar.files import Damaged
 from jaxvar.parameters import Array
 from jaxvar.records import join_chunks
 from jaxvar.status import describe
@@ -19,13 +21,12 @@ from jaxvar.study import store
 from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
 from jaxvar.study.factories import RunError, Table, short
-from jaxvar.study.shards import Shard, read_seconds, read_shard, record_names
-from jaxvar.study.store import Manifest, StoredCell, read_manifest
+from jaxvar.study.shards import Shard, read_shard, record_names
+from jaxvar.study.store import OLD_FORMAT, PARTS, Manifest, StoredCell, read_manifest, read_seconds, write_seconds
 
 _MAX_NAMED = 10  # missing shards in a message
 _ONLY_WORDS = {"name", "question", "reference"}  # fields of a study that change none of its numbers
 _MAY_GROW = ("seeds", "rounds", "episodes")
-_PARTS: tuple[store.Part, ...] = ("checkpoints", "timings", "shards")  # the shard last: it says that all else is there
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,10 +121,13 @@ def load(folder: str | Path, *, partial: bool = False) -> StudyResult:
       partial: whether seeds may be missing: every cell then has those it has, and one without any is left out.
 
     Raises:
-      RunError: names the shards that are missing or damaged, unless ``partial``.
+      RunError: names the shards that are missing or damaged, unless ``partial``, and any other damaged file.
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
+    if manifest.format == OLD_FORMAT:
+        sentence = "was written before run.json had a checksum, so not all damage to it is noticed"
+        warnings.warn(f"{folder} {sentence}; run the same study into it once more to add one", stacklevel=2)
     missing: list[str] = []
     found = []
     for cell in manifest.cells:
@@ -133,7 +137,7 @@ def load(folder: str | Path, *, partial: bool = False) -> StudyResult:
                 shards.append(read_shard(folder, manifest, cell, first))
             except FileNotFoundError:
                 missing.append(f"{cell.path(folder, 'shards', first)}: is not there")
-            except store.Damaged as error:
+            except Damaged as error:
                 missing.append(f"{cell.path(folder, 'shards', first)}: {error}")
         if shards:
             found.append(_cell_result(folder, manifest, cell, shards))
@@ -147,7 +151,7 @@ def load(folder: str | Path, *, partial: bool = False) -> StudyResult:
         question=str(study.get("question", "")),
         unit=manifest.unit,
         reference=study.get("reference"),
-        config=dataclasses.asdict(manifest),
+        config=manifest.table(),
         cells=tuple(found),
     )
 
@@ -158,6 +162,16 @@ def _cell_result(folder: Path, manifest: Manifest, cell: StoredCell, shards: lis
     asked = seeds < manifest.first_seed + manifest.seeds  # a chunk is always whole; its last seeds may not be asked for
     joined = {name: join_chunks([a[name] for a in arrays])[asked] for name in arrays[0] if name != "rounds"}
     firsts = [int(a["seeds"][0]) for a in arrays]
+    for path in (cell.path(folder, "checkpoints", first) for first in firsts):
+        try:
+            files.check_sum(path)
+        except FileNotFoundError:
+            pass  # only studies that may get more rounds keep it
+        except Damaged as error:
+            raise RunError(
+                f"{path} is damaged: {error}. Delete it; only a study with more rounds would need it"
+            ) from None
+    is_old = manifest.format == OLD_FORMAT
     return CellResult(
         algorithm=cell.algorithm,
         environment=cell.environment,
@@ -170,7 +184,7 @@ def _cell_result(folder: Path, manifest: Manifest, cell: StoredCell, shards: lis
         records={name: joined[name] for name in record_names(joined)},
         status=joined["status"],
         status_round=joined["status_round"],
-        seconds=sum(read_seconds(cell.path(folder, "timings", first)) for first in firsts),
+        seconds=sum(read_seconds(cell.path(folder, "timings", first), is_old=is_old) for first in firsts),
     )
 
 
@@ -267,12 +281,14 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Manifest:
     sources, out = [Path(folder) for folder in folders], Path(out)
     if not sources:
         raise RunError("merge needs at least one folder")
-    store.make_folder(out)
+    files.make_folder(out)
     with store.locked(out):
         holders = [*([out] if (out / "run.json").exists() else []), *(f for f in sources if f != out)] or [out]
         manifests = {folder: read_manifest(folder) for folder in holders}
         for folder in holders[1:]:
             _check_same(holders[0], manifests[holders[0]], folder, manifests[folder])
+        if holders[0] == out and manifests[out].format == OLD_FORMAT:
+            store.sign_seconds(out, manifests[out])
         checksums: dict[str, str] = {}
         for folder, manifest in manifests.items():
             for cell in manifest.cells:
@@ -302,7 +318,7 @@ def _take(folder: Path, out: Path, manifest: Manifest, cell: StoredCell, first: 
         found = read_shard(folder, manifest, cell, first)
     except FileNotFoundError:
         return
-    except store.Damaged as error:
+    except Damaged as error:
         print(f"{path} is left out: {error}", file=sys.stderr)
         return
     if name in checksums:
@@ -312,7 +328,9 @@ def _take(folder: Path, out: Path, manifest: Manifest, cell: StoredCell, first: 
     checksums[name] = found.sha256
     if folder == out:
         return
-    for part in _PARTS:
-        source = cell.path(folder, part, first)
-        if source.exists():
-            store.write(cell.path(out, part, first), store.read(source))
+    for part in PARTS:
+        source, target = cell.path(folder, part, first), cell.path(out, part, first)
+        if source.exists() and part == "timings":
+            write_seconds(target, read_seconds(source, is_old=manifest.format == OLD_FORMAT))
+        elif source.exists():
+            files.write(target, files.read(source))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import os
 import signal
 import sys
 import threading
@@ -12,6 +13,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import jax
@@ -19,13 +21,16 @@ import numpy as np
 from jax.sharding import Mesh
 from tqdm import tqdm
 
-from jaxvar import engine, parameters
+from jaxvar import engine, files, parameters
 from jaxvar.engine import Program, is_accelerator
+from jaxvar.files import Damaged
 from jaxvar.game import violated_assumptions
+from jaxvar.memory import free_memory
 from jaxvar.study import shards, store
 from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
 from jaxvar.study.factories import RunError, error_at, in_precision
+from jaxvar.study.limits import check_sizes
 from jaxvar.study.own import cost, try_round
 from jaxvar.study.result import StudyResult, at_length, differences, load
 from jaxvar.study.shards import Hooks, Processes, Shorter, Stopped, Task, mesh_for, play, read_shard, stretch_for
@@ -33,6 +38,7 @@ from jaxvar.study.store import Manifest, StoredCell
 
 _MEMORY_SHARE = 0.8  # of the free memory that a chunk may take: other processes need some too
 _COPIES = 3  # of what a chunk holds, on the host while it is written
+_COMPILERS = 8  # programs compiled at a time, at most: each takes some hundred megabytes meanwhile
 
 
 def run_study(
@@ -73,13 +79,15 @@ def run_study(
       RunError: in a sentence, if the study cannot be run or its results cannot be written.
       KeyboardInterrupt: after Ctrl-C or SIGTERM, once everything that was played is on disk.
     """
-    number, total = (parameters.check_count(f"shard[{i}]", x) for i, x in enumerate(shard))
-    parameters.check_count("shard[0]", number, high=total)
-    parameters.check_positive("checkpoint_seconds", checkpoint_seconds)
+    with error_at():
+        number, total = (parameters.check_count(f"shard[{i}]", x) for i, x in enumerate(shard))
+        parameters.check_count("shard[0]", number, high=total)
+        parameters.check_positive("checkpoint_seconds", checkpoint_seconds)
     folder = Path(out)
     try:
         with in_precision(study.precision):
             run = _Run(study, folder, (number, total), list(devices or jax.devices()), progress, checkpoint_seconds)
+            check_sizes(study, folder, run.devices)
             notes = _notes(study)
             if run.processes.is_writer:
                 for sentence in notes:
@@ -128,7 +136,7 @@ class _Run:
         self.processes = Processes(self.devices)
         self.shows_progress = self.progress and self.processes.is_writer
         self.key_data = np.array([self.study.key >> 32, self.study.key % 2**32], np.uint32)
-        self.checksums: dict[str, str] = {}  # of finished shards
+        self.checksums: dict[str, str] = {}  # of the shards of this run; empty text where one is not finished
         self.programs: dict[tuple[str, int], Program] = {}  # by cell and chunk
         self.smaller_chunks: dict[tuple[str, int], int | None] = {}  # likewise
 
@@ -137,12 +145,13 @@ class _Run:
         with contextlib.ExitStack() as stack:
 
             def enter() -> None:
-                store.make_folder(self.folder)
+                files.make_folder(self.folder)
                 stack.enter_context(store.locked(self.folder, self.shard))
 
             self.processes.write(enter)
             manifest = self._manifest(resume, force)
             missing = self._missing(manifest)
+            self.processes.write(self._write_checksums)  # without those of shards that are played again
             try:
                 self._play(manifest, missing)
             except BaseException:
@@ -165,18 +174,19 @@ class _Run:
             self.processes.write(look)
             known = {} if before is None else {cell.hash: cell.chunk for cell in before.cells}
             stored = np.array([known.get(cell.hash, 0) for cell in self.study.cells], np.int32)
-            chunks = []
-            each = zip(self.processes.agree(stored).tolist(), self.study.cells, strict=True)
-            bar = {"unit": "cell", "total": len(stored), "leave": False, "disable": not self.shows_progress}
-            for chunk, cell in tqdm(each, desc="compiling", **bar):
-                chunks.append(chunk or self._chosen_chunk(cell))
+            agreed = self.processes.agree(stored).tolist()
+            each = list(zip(agreed, self.study.cells, strict=True))
+            self._compile([(cell, self._first_chunk(cell)) for chunk, cell in each if not chunk])
+            chunks = [chunk or self._chosen_chunk(cell) for chunk, cell in each]
             run = store.this_run(self.devices, self.study.precision)
             manifest = dataclasses.replace(store.new_manifest(self.study, chunks), runs=(run,))
             if before is not None:
                 runs = before.runs if before.runs[-1:] == (run,) else (*before.runs, run)
                 if len(runs) > 1 and any(r.get("jax") != run["jax"] for r in runs):
                     self._say(f"{self.folder} was begun with other versions: the last digits of its shards may differ")
-                manifest = dataclasses.replace(manifest, created=before.created, runs=runs, shards=before.shards)
+                manifest = dataclasses.replace(
+                    manifest, created=before.created, runs=runs, shards=before.shards, stopping=before.stopping
+                )
             self.processes.write(lambda: manifest.write(self.folder))
         return manifest
 
@@ -187,9 +197,11 @@ class _Run:
         if not resume:
             raise RunError(f"{self.folder} holds a study already; resume it, or name another folder")
         before = store.read_manifest(self.folder)
+        if before.format == store.OLD_FORMAT:
+            store.sign_seconds(self.folder, before)
         found = differences(self.study, before)
         if found and force:
-            return dataclasses.replace(before, shards={})  # those that still fit are found again
+            return dataclasses.replace(before, shards={}, stopping=None)  # shards that still fit are found again
         if found:
             raise RunError(
                 f"{self.folder} holds another study, and only seeds, rounds and cells may be added; what changed:\n  "
@@ -209,11 +221,15 @@ class _Run:
     def _missing(self, manifest: Manifest) -> list[list[int]]:
         """Return the first seeds of those chunks of this run that have to be played, for each cell."""
         missing = []
-        for cell, stored, share in zip(self.study.cells, manifest.cells, self._shares(manifest), strict=True):
+        for stored, share in zip(manifest.cells, self._shares(manifest), strict=True):
             is_there = [self.processes.agree_on_number(self._is_there(manifest, stored, first)) for first in share]
             missing.append([first for first, there in zip(share, is_there, strict=True) if not there])
-            if missing[-1] and self._smaller_chunk(cell, stored.chunk) is not None:
-                raise RunError(f"cell {cell.title}: {self._needs(cell, stored.chunk)}")
+        each = zip(self.study.cells, manifest.cells, missing, strict=True)
+        to_play = [(cell, stored.chunk) for cell, stored, firsts in each if firsts]
+        self._compile(to_play)
+        for cell, chunk in to_play:
+            if self._smaller_chunk(cell, chunk) is not None:
+                raise RunError(f"cell {cell.title}: {self._needs(cell, chunk)}")
         return missing
 
     def _is_there(self, manifest: Manifest, cell: StoredCell, first: int) -> bool:
@@ -221,11 +237,12 @@ class _Run:
         if not self.processes.is_writer:
             return False
         path = cell.path(self.folder, "shards", first)
+        self._finished(path, "")
         try:
             self._finished(path, read_shard(self.folder, manifest, cell, first).sha256)
         except (FileNotFoundError, Shorter):
             return False
-        except store.Damaged as error:
+        except Damaged as error:
             self._say(f"{path} is damaged and will be played again: {error}")
             return False
         return True
@@ -236,13 +253,42 @@ class _Run:
     def _write_checksums(self) -> None:
         with store.manifest_locked(self.folder):
             manifest = store.read_manifest(self.folder)
-            shards = {**manifest.shards, **self.checksums}
+            shards = {k: v for k, v in {**manifest.shards, **self.checksums}.items() if v}
             dataclasses.replace(manifest, updated=store.now(), shards=shards).write(self.folder)
 
+    def _compile(self, wanted: list[tuple[Cell, int]]) -> None:
+        """Compile the programs of cells with their chunks side by side, each program once."""
+        first_of = dict[object, tuple[Cell, int]]()
+        for cell, chunk in wanted:
+            leaves, structure = jax.tree.flatten((cell.algorithm, cell.environment, cell.recorders))
+            kind = (structure, tuple((np.shape(x), jax.dtypes.result_type(x)) for x in leaves), chunk)
+            if (cell.hash, chunk) not in self.smaller_chunks:
+                first_of.setdefault(kind, (cell, chunk))
+
+        if self.processes.are_many or len(first_of) < 2:  # many processes agree on every number, one after the other
+            return
+
+        def compile(cell: Cell, chunk: int) -> None:
+            with in_precision(self.study.precision):  # it is of the thread
+                self._smaller_chunk(cell, chunk)
+
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, _COMPILERS)) as threads:
+            started = [threads.submit(compile, cell, chunk) for cell, chunk in first_of.values()]
+            bar = {"unit": "program", "total": len(started), "leave": False, "disable": not self.shows_progress}
+            try:
+                for done in tqdm(as_completed(started), desc="compiling", **bar):
+                    done.result()
+            finally:
+                threads.shutdown(cancel_futures=True)
+
+    def _first_chunk(self, cell: Cell) -> int:
+        """Return the seeds per shard to begin with: those given, or as many as play for some seconds."""
+        mesh = Mesh(np.array(self.devices), ("runs",))
+        return self.study.chunk or engine.chosen_chunk(cell.environment, self.study.seeds, self.study.length, mesh)
+
     def _chosen_chunk(self, cell: Cell) -> int:
-        """Return the seeds per shard of a cell that has none yet."""
-        given, mesh = self.study.chunk, Mesh(np.array(self.devices), ("runs",))
-        chunk = given or engine.chosen_chunk(cell.environment, self.study.seeds, self.study.length, mesh)
+        """Return the seeds per shard of a cell that has none yet: fewer, where memory is scarce."""
+        given, chunk = self.study.chunk, self._first_chunk(cell)
         while (smaller := self._smaller_chunk(cell, chunk)) is not None:
             if given is not None or smaller == 0:
                 hint = f"a chunk of {smaller} would fit" if smaller else "not even a few seeds would fit"
@@ -343,22 +389,6 @@ class _Run:
     def _say(self, text: str) -> None:
         if self.processes.is_writer:
             print(text, file=sys.stderr)
-
-
-def free_memory(mesh: Mesh) -> int | None:
-    """Return the bytes that are free where the devices keep their arrays; None if nobody knows."""
-    found: list[int] = []
-    if is_accelerator(mesh):
-        stats = [d.memory_stats() or {} for d in mesh.local_devices]
-        found = [s["bytes_limit"] - s["bytes_in_use"] for s in stats if "bytes_limit" in s and "bytes_in_use" in s]
-        return min(found, default=None)
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        found += [int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable:")]
-    with contextlib.suppress(OSError, ValueError):  # there is no limit, or it is "max"
-        limit, used = (Path("/sys/fs/cgroup", name).read_text() for name in ("memory.max", "memory.current"))
-        found.append(int(limit) - int(used))
-    return min(found, default=None)
 
 
 def _timer(seconds: float) -> Callable[[], bool]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import json
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,18 +21,21 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
-from jaxvar import engine
+from jaxvar import engine, files
 from jaxvar.engine import Program, RunState, is_accelerator, needs_capacity, widest_block
+from jaxvar.files import Damaged
 from jaxvar.parameters import Array
 from jaxvar.study import store
 from jaxvar.study.factories import RunError
-from jaxvar.study.store import Manifest, Part, StoredCell
+from jaxvar.study.store import Manifest, Part, StoredCell, read_seconds, write_seconds
 
 T = TypeVar("T")
 _STRETCH_SECONDS = 1.0  # per call of a program: how long Ctrl-C may have to wait
 _FIRST_STRETCH = 2**18  # seed-rounds of the first call, whose speed is not known yet
 _MAX_SPEEDUP = 8  # a stretch is at most this many times as long as the one before
 _ACCELERATOR_STRETCH = 4096  # rounds per call, at most
+_LAYERED = {"layer_rounds", "confidence"}  # records that have a number for each layer
+_MOST_LAYERS = 1024  # of a shard that is read; no algorithm of this package has more than 200
 
 
 class Shard(NamedTuple):
@@ -42,7 +45,7 @@ class Shard(NamedTuple):
     sha256: str
 
 
-class Shorter(store.Damaged):
+class Shorter(Damaged):
     """A right shard of fewer rounds than the study has by now."""
 
 
@@ -52,12 +55,16 @@ def identity(cell: StoredCell, first: int) -> dict[str, object]:
 
 
 def read_shard(folder: Path, manifest: Manifest, cell: StoredCell, first: int) -> Shard:
-    """Read and check a shard; raises ``FileNotFoundError``, :class:`Shorter` or :class:`store.Damaged`."""
-    data = store.read(cell.path(folder, "shards", first))
-    found, arrays = store.decode(data)
+    """Read and check a shard; raises ``FileNotFoundError``, :class:`Shorter` or :class:`~jaxvar.files.Damaged`."""
+    path = cell.path(folder, "shards", first)
+    data = files.read(path, _most_bytes(manifest, cell))
+    found, arrays = files.decode_arrays(data)
+    sha256 = hashlib.sha256(data).hexdigest()
+    if manifest.shards.get(str(path.relative_to(folder)), sha256) != sha256:  # a run that was killed did not list it
+        raise Damaged("its checksum is not the one that run.json has")
     wanted = {**identity(cell, first), "kind": "shard"}
     if {name: found.get(name) for name in wanted} != wanted:
-        raise store.Damaged("it belongs to another study, or to other seeds")
+        raise Damaged("it belongs to another study, or to other seeds")
     num_rounds = found.get("num_rounds")
     if isinstance(num_rounds, int) and num_rounds < manifest.num_rounds:
         raise Shorter(f"it holds {num_rounds} of {manifest.num_rounds} rounds")
@@ -65,30 +72,33 @@ def read_shard(folder: Path, manifest: Manifest, cell: StoredCell, first: int) -
     seeds = np.arange(first, first + cell.chunk)
     for name, values in (("rounds", rounds), ("seeds", seeds)):
         if name not in arrays or not np.array_equal(arrays[name], values):
-            raise store.Damaged(f"it holds other {name} than the study has")
+            raise Damaged(f"it holds other {name} than the study has")
     for name in ("status", "status_round"):
         if name not in arrays or arrays[name].shape != (cell.chunk,) or arrays[name].dtype != np.int32:
-            raise store.Damaged(f"it has no {name} of its seeds")
+            raise Damaged(f"it has no {name} of its seeds")
     for name in record_names(arrays):
         if arrays[name].shape[:2] != (cell.chunk, num):
-            raise store.Damaged(f"{name} has shape {list(arrays[name].shape)}, not [{cell.chunk}, {num}, ...]")
+            raise Damaged(f"{name} has shape {list(arrays[name].shape)}, not [{cell.chunk}, {num}, ...]")
     if num_rounds != manifest.num_rounds or "regret" not in arrays:
-        raise store.Damaged("it holds other rounds or records than the study has")
-    return Shard(arrays, hashlib.sha256(data).hexdigest())
+        raise Damaged("it holds other rounds or records than the study has")
+    is_right = arrays["status"] == 0
+    for name in record_names(arrays):
+        # An environment of one's own may not know its variances; NaN anywhere else is a failure, and has a status.
+        may_be_nan = name == "variance" and cell.has_own_environment
+        if not may_be_nan and not np.all(np.isfinite(arrays[name][is_right])):
+            raise Damaged(f"{name} holds NaN or infinite numbers of seeds that did not fail")
+    return Shard(arrays, sha256)
+
+
+def _most_bytes(manifest: Manifest, cell: StoredCell) -> int:
+    """Return the bytes that a shard of a cell can have at most."""
+    numbers = len(cell.record) + _MOST_LAYERS * len(_LAYERED & set(cell.record))  # of a seed at a recorded round
+    return min(2**16 + 8 * (cell.chunk + 1) * (len(manifest.rounds) * numbers + 4), files.MAX_FILE)
 
 
 def record_names(arrays: dict[str, Array]) -> list[str]:
     """Return the names of the records among a shard's arrays."""
     return sorted(set(arrays) - {"seeds", "rounds", "status", "status_round"})
-
-
-def read_seconds(path: Path) -> float:
-    """Read how long a chunk took to play; 0 where that cannot be read."""
-    try:
-        seconds = json.loads(store.read(path, 1000))["seconds"]
-    except (FileNotFoundError, store.Damaged, ValueError, TypeError, KeyError):
-        return 0.0
-    return float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e12 else 0.0
 
 
 class Processes:
@@ -248,14 +258,14 @@ def play(task: Task, hooks: Hooks) -> str:
         "status_round": np.asarray(state.carry.status_round),
         **{name: np.asarray(x)[:, :num] for name, x in sorted(state.store.items())},
     }
-    data = store.encode({**name, "num_rounds": task.num_rounds, "capacity": progress.capacity}, arrays)
+    data = files.encode_arrays({**name, "num_rounds": task.num_rounds, "capacity": progress.capacity}, arrays)
 
     def finish() -> None:
         if task.keep:
             _save(task, progress._replace(state=state))
         else:
-            _write_seconds(task, progress.seconds)
-        store.write(task.path("shards"), data)
+            write_seconds(task.path("timings"), progress.seconds)
+        files.write(task.path("shards"), data)
         if not task.keep:
             task.path("checkpoints").unlink(missing_ok=True)
 
@@ -301,20 +311,16 @@ def _capacity(algorithm: object) -> int:
     return int(getattr(algorithm, "capacity", 0))
 
 
-def _write_seconds(task: Task, seconds: float) -> None:
-    """Write how long the playing took: before what was played in that time, so that no shard is without."""
-    store.write(task.path("timings"), json.dumps({"seconds": round(seconds, 6)}).encode() + b"\n")
-
-
 def _save(task: Task, progress: Progress) -> None:
-    """Write a checkpoint."""
-    _write_seconds(task, progress.seconds)
+    """Write the time so far, and then a checkpoint: neither it nor a shard is ever without a time."""
+    write_seconds(task.path("timings"), progress.seconds)
     assert progress.state is not None
     num = len(task.program.rounds)
     carry = {f"carry.{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(progress.state.carry))}
     readings = {f"store.{name}": np.asarray(x)[:, :num] for name, x in sorted(progress.state.store.items())}
     name = {**_checkpoint_identity(task), "capacity": progress.capacity, "round": progress.round}
-    store.write(task.path("checkpoints"), store.encode(name, {"rounds": task.program.rounds, **carry, **readings}))
+    arrays = {"rounds": task.program.rounds, **carry, **readings}
+    files.write(task.path("checkpoints"), files.encode_arrays(name, arrays))
 
 
 def _checkpoint_identity(task: Task) -> dict[str, object]:
@@ -336,19 +342,32 @@ def _resumed(task: Task, processes: Processes) -> Progress:
 
 
 def _read_checkpoint(task: Task) -> Progress | None:
+    path, wanted = task.path("checkpoints"), _checkpoint_identity(task)
     try:
-        identity, arrays = store.decode(store.read(task.path("checkpoints")))
-    except (FileNotFoundError, store.Damaged):
-        return None  # the shard is played from its start
-    wanted = _checkpoint_identity(task)
-    capacity, round = identity.get("capacity"), identity.get("round")
-    if {k: identity.get(k) for k in wanted} != wanted or not isinstance(capacity, int) or not isinstance(round, int):
+        files.check_sum(path)  # before memory is taken for all of it
+        identity, arrays = files.decode_arrays(files.read(path))
+        capacity, round = identity.get("capacity"), identity.get("round")
+        is_mine = {name: identity.get(name) for name in wanted} == wanted
+        if not is_mine or not isinstance(capacity, int) or not isinstance(round, int):
+            raise Damaged("it belongs to other seeds or to another version of jaxvar")
+    except FileNotFoundError:
+        return None
+    except Damaged as error:
+        seeds = f"seeds {task.first} to {task.first + task.cell.chunk - 1}"
+        print(f"{path} cannot be used: {error}; {seeds} are played from the start", file=sys.stderr)
         return None
     program = _grown(task.program, capacity)
     if _capacity(program.algorithm) != capacity or not 0 < round <= task.num_rounds:
         return None
     state = _restored(program, arrays, round)
-    return None if state is None else Progress(capacity, round, state, read_seconds(task.path("timings")))
+    if state is None:
+        return None
+    try:
+        seconds = read_seconds(task.path("timings"))
+    except RunError as error:  # of one process among several, which must not end alone
+        print(f"{error}; the time before this run is not counted", file=sys.stderr)
+        seconds = 0.0
+    return Progress(capacity, round, state, seconds)
 
 
 def _restored(program: Program, arrays: dict[str, Array], round: int) -> RunState | None:

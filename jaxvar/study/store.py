@@ -1,10 +1,8 @@
-"""A study's folder: files of arrays, the manifest ``run.json``, and the lock.
+"""A study's folder: the manifest ``run.json``, the timings, and the lock.
 
-A file of arrays is a plain ``.npz`` (``numpy.load`` reads it) whose zip comment holds an identity, as JSON, and at its
-very end the SHA-256 of every byte before. Equal arrays and identities are equal bytes. A file is read only after its
-checksum was found right, nothing in it is unpickled or decompressed, and no number in it decides how much memory to
-take. ``run.json`` has everything needed to repeat the study. The lock lets one run write to a folder at a time; the
-system takes it back from a process that dies.
+``run.json`` has everything needed to repeat the study, and the checksums of its shards. Every file of a folder has a
+checksum of its own (:mod:`jaxvar.files`), and none is reached through a link. The lock lets one run write to a folder
+at a time; the system takes it back from a process that dies.
 """
 
 from __future__ import annotations
@@ -12,135 +10,34 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import errno
 import fcntl
-import hashlib
-import io
-import json
-import math
 import os
 import platform
 import re
 import socket
-import stat
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import jaxlib.version
 import numpy as np
 
 from jaxvar import files
-from jaxvar.parameters import Array
+from jaxvar.files import Damaged
 from jaxvar.study.cells import digest, titled
-from jaxvar.study.definition import Study
-from jaxvar.study.factories import RunError, Table
+from jaxvar.study.definition import MAX_QUESTION, Study, check_study_name, check_text
+from jaxvar.study.factories import RunError, Table, short
 
 Part = Literal["shards", "checkpoints", "timings"]
-FORMAT = 1
-MAX_FILE = 2**33  # bytes; a chunk of seeds is planned to be far smaller
+PARTS: tuple[Part, ...] = ("checkpoints", "timings", "shards")  # the shard last: it says that all else is there
+FORMAT = 2
+OLD_FORMAT = 1  # its run.json and timings have no checksums
 _MAX_MANIFEST = 2**28  # bytes
-_DIGEST = 64  # hexadecimal digits of a SHA-256
-_NAME = re.compile(r"[A-Za-z0-9_.]{1,100}")
+_MAX_TIMING = 1000  # bytes
 _HASH = re.compile(r"[0-9a-f]{20}")
-
-
-class Damaged(Exception):
-    """A file that is not what it should be; the message says how."""
-
-
-class Stored(NamedTuple):
-    """The contents of a file of arrays."""
-
-    identity: dict[str, object]
-    arrays: dict[str, Array]
-
-
-def encode(identity: Table, arrays: Mapping[str, Array]) -> bytes:
-    """Return the bytes of a file of arrays."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            entry = zipfile.ZipInfo(f"{name}.npy")  # dated 1980, so that equal arrays are equal bytes
-            with archive.open(entry, "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, np.ascontiguousarray(array), (1, 0), allow_pickle=False)
-        archive.comment = json.dumps(identity, sort_keys=True).encode() + b"0" * _DIGEST
-    body = buffer.getvalue()[:-_DIGEST]
-    return body + hashlib.sha256(body).hexdigest().encode()
-
-
-def decode(data: bytes) -> Stored:
-    """Return the contents of a file from its bytes; raises :class:`Damaged`."""
-    body, digest = data[:-_DIGEST], data[-_DIGEST:]
-    if hashlib.sha256(body).hexdigest().encode() != digest:
-        raise Damaged("its checksum does not fit its contents")
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = archive.infolist()
-            if any(e.compress_type != zipfile.ZIP_STORED or e.flag_bits & 1 for e in entries):
-                raise Damaged("it holds compressed or encrypted entries")
-            if sum(e.file_size for e in entries) > len(data) or len(archive.comment) <= _DIGEST:
-                raise Damaged("it claims to hold more than it does")
-            identity = json.loads(archive.comment[:-_DIGEST])
-            named = {e.filename.removesuffix(".npy"): archive.read(e) for e in entries}
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
-        raise Damaged(f"it is no archive of arrays ({error})") from None
-    if not isinstance(identity, dict) or len(named) < len(entries) or not all(map(_NAME.fullmatch, named)):
-        raise Damaged("its entries have names that no study gives")
-    return Stored(identity, {name: _array(name, content) for name, content in named.items()})
-
-
-def _array(name: str, content: bytes) -> Array:
-    file = io.BytesIO(content)
-    try:
-        if np.lib.format.read_magic(file) != (1, 0):
-            raise Damaged(f"{name} is in another format")
-        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
-    except (ValueError, SyntaxError) as error:
-        raise Damaged(f"{name} is no array ({error})") from None
-    if dtype.hasobject or dtype.kind not in "fiub" or is_fortran:
-        raise Damaged(f"{name} must hold numbers, got {dtype}")
-    if math.prod(shape) * dtype.itemsize != len(content) - file.tell():
-        raise Damaged(f"{name} is not as long as it says")
-    return np.frombuffer(content, dtype, offset=file.tell()).reshape(shape)
-
-
-def write(path: Path, data: bytes) -> None:
-    """Write a whole file or none, in a folder that is made where it is not there."""
-    make_folder(path.parent)
-    with files.writing(path) as file:
-        file.write(data)
-
-
-def read(path: Path, most: int = MAX_FILE) -> bytes:
-    """Read a regular file, not what a link points to; raises :class:`Damaged`, or ``FileNotFoundError``."""
-    if path.parent.is_symlink():
-        raise Damaged("its folder is a link")
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise Damaged(f"it cannot be opened ({error.strerror})") from None
-    with os.fdopen(handle, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise Damaged("it is no regular file")
-        if found.st_size > most:
-            raise Damaged(f"it has {found.st_size:,} bytes, more than the {most:,} that are allowed")
-        return file.read(most)
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, so that they survive a loss of power."""
-    if not path.is_dir():
-        if path.exists():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-        make_folder(path.parent)
-        path.mkdir(exist_ok=True)
-        files.sync_folder(path.parent)
+_SHARD = re.compile(r"shards/[0-9a-f]{20}/[0-9]{1,10}-[0-9]{1,10}\.npz")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,6 +59,12 @@ class StoredCell:
         """Labels and settings, for messages."""
         player = titled(self.algorithm, self.algorithm_settings)
         return f"{player} on {titled(self.environment, self.environment_settings)}"
+
+    @property
+    def has_own_environment(self) -> bool:
+        """Whether its environment is a class of a user's own, or an object."""
+        environment = self.config.get("environment")
+        return isinstance(environment, Mapping) and ":" in str(environment.get("name"))
 
     def path(self, folder: Path, part: Part, first: int) -> Path:
         """Return the file that holds the shard, the checkpoint or the timing of the chunk of seeds from ``first``."""
@@ -186,15 +89,25 @@ class Manifest:
     runs: tuple[Table, ...]  # versions and devices, one entry for each change of them
     shards: Mapping[str, str]  # file -> SHA-256
     format: int = FORMAT
+    stopping: Table | None = None  # rule and decisions of jaxvar.study.until, if it chose the number of seeds
+
+    def table(self) -> dict[str, object]:
+        """Return the manifest as JSON has it: without a rule where none was used."""
+        found = dataclasses.asdict(self)
+        return found if self.stopping is not None else {k: v for k, v in found.items() if k != "stopping"}
 
     def chunks(self, cell: StoredCell) -> list[int]:
         """Return the first seed of each of a cell's shards."""
         return list(range(self.first_seed, self.first_seed + self.seeds, cell.chunk))
 
     def write(self, folder: Path) -> None:
-        """Write ``run.json``."""
-        text = json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=True)
-        write(folder / "run.json", text.encode() + b"\n")
+        """Write ``run.json``, in the newest format."""
+        data = files.encode_table({**self.table(), "format": FORMAT})
+        if len(data) > _MAX_MANIFEST:
+            raise RunError(
+                f"run.json would have {len(data):,} bytes, and {_MAX_MANIFEST:,} are allowed; split the study"
+            )
+        files.write(folder / "run.json", data)
 
 
 def new_manifest(study: Study, chunks: Sequence[int]) -> Manifest:
@@ -229,45 +142,108 @@ def new_manifest(study: Study, chunks: Sequence[int]) -> Manifest:
     )
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path, name: str = "run.json") -> Manifest:
     """Read the ``run.json`` of a folder; raises :class:`RunError` where there is none, or a wrong one."""
-    path = folder / "run.json"
+    path = folder / name
     try:
-        found = json.loads(read(path, _MAX_MANIFEST))
+        found, is_signed = files.decode_table(files.read(path, _MAX_MANIFEST))
+        if not is_signed and found.get("format") != OLD_FORMAT:
+            raise Damaged("it has no checksum")
         cells = tuple(StoredCell(**{**cell, "record": tuple(cell["record"])}) for cell in found["cells"])
         manifest = Manifest(**{**found, "cells": cells, "runs": tuple(found["runs"])})
         _check(manifest)
     except FileNotFoundError:
+        if not folder.is_dir():
+            raise RunError(f"there is no folder {folder}; name the one that the study was run into") from None
         raise RunError(f"{folder} holds no study: there is no run.json in it") from None
     except (Damaged, ValueError, TypeError, KeyError, RecursionError) as error:
         raise RunError(f"{path} cannot be read: {error}") from None
+    _folders(folder)  # refuses links
     return manifest
 
 
 def _check(manifest: Manifest) -> None:
-    """Refuse a manifest in which a path, a size or a label is not as a study would have written it."""
-    if manifest.format != FORMAT:
-        raise ValueError(f"its format is {manifest.format!r}, and this version of jaxvar reads {FORMAT}")
-    for name in ("num_rounds", "seeds", "first_seed"):
+    """Refuse a manifest in which a hash, a name, a size or a label is not as a study would have written it."""
+    if manifest.format not in (OLD_FORMAT, FORMAT):
+        raise ValueError(f"its format is {short(manifest.format)}, and this version of jaxvar reads {FORMAT}")
+    study = manifest.study
+    if not isinstance(study, dict) or not isinstance(manifest.shards, dict):
+        raise ValueError("its study is no table")
+    if manifest.study_hash != digest(study):
+        raise ValueError("its study_hash is not that of its study")
+    check_study_name(study.get("name"))
+    if study.get("question", "") != "":
+        check_text("question", study["question"], most=MAX_QUESTION, lines=True)
+    if study.get("reference") is not None:
+        check_text("reference", study["reference"])
+    if manifest.unit not in ("round", "episode"):
+        raise ValueError(f"its unit is {short(manifest.unit)}")
+    for name, inside in (("num_rounds", f"{manifest.unit}s"), ("seeds", "seeds"), ("first_seed", "first_seed")):
         value = getattr(manifest, name)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
-            raise ValueError(f"{name} is {value!r}")
+            raise ValueError(f"{name} is {short(value)}")
+        if value != study.get(inside):
+            raise ValueError(f"{name} is {value}, but {inside} of its study is {short(study.get(inside))}")
     rounds = np.asarray(manifest.rounds)
     if rounds.ndim != 1 or rounds.dtype.kind != "i" or rounds.size == 0 or np.any(np.diff(rounds, prepend=0) <= 0):
         raise ValueError("rounds do not increase")
+    if not isinstance(manifest.stopping, dict | None):
+        raise ValueError(f"its stopping is {short(manifest.stopping)}")
+    if not all(isinstance(run, dict) for run in manifest.runs):
+        raise ValueError("its runs are no tables")
+    for name, sha256 in manifest.shards.items():
+        if not _SHARD.fullmatch(name) or not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+            raise ValueError(f"its shards have the entry {short(name)}: {short(sha256)}")
     for cell in manifest.cells:
-        if not isinstance(cell.hash, str) or not _HASH.fullmatch(cell.hash):
-            raise ValueError(f"a cell's hash is {cell.hash!r}")
-        if not isinstance(cell.chunk, int) or not 0 < cell.chunk < 2**31:
-            raise ValueError(f"a cell's chunk is {cell.chunk!r}")
-        for mapping in (cell.algorithm_settings, cell.environment_settings, cell.config):
-            if not isinstance(mapping, dict):
-                raise ValueError(f"a cell's settings are {mapping!r}")
-        for text in (cell.algorithm, cell.environment, cell.constants, *cell.record):
-            if not isinstance(text, str):
-                raise ValueError(f"a cell's label is {text!r}")
-    if not isinstance(manifest.study, dict) or not isinstance(manifest.shards, dict):
-        raise ValueError("its study is no table")
+        _check_cell(cell, study)
+    hashes = [cell.hash for cell in manifest.cells]
+    if len(set(hashes)) < len(hashes):
+        raise ValueError("two of its cells have the same hash")
+
+
+def _check_cell(cell: StoredCell, study: Table) -> None:
+    numbers = {"config": cell.config, "key": study.get("key"), "precision": study.get("precision")}
+    if not isinstance(cell.hash, str) or not _HASH.fullmatch(cell.hash):
+        raise ValueError(f"a cell's hash is {short(cell.hash)}")
+    if cell.hash != digest({**numbers, "record": cell.record}):
+        raise ValueError(f"the hash {cell.hash} of a cell is not that of its arguments, key, precision and records")
+    if not isinstance(cell.chunk, int) or not 0 < cell.chunk < 2**31:
+        raise ValueError(f"a cell's chunk is {short(cell.chunk)}")
+    for table in (cell.algorithm_settings, cell.environment_settings, cell.config, *cell.config.values()):
+        if not isinstance(table, dict):
+            raise ValueError(f"a cell's settings are {short(table)}")
+    for text in (cell.algorithm, cell.environment, *cell.record):
+        check_text("a cell's label", text)
+    check_text("a cell's constants", cell.constants, most=MAX_QUESTION)
+
+
+def read_seconds(path: Path, *, is_old: bool = False) -> float:
+    """Read how long a chunk took to play; 0 where there is no such file, :class:`RunError` where it is damaged."""
+    try:
+        table, is_signed = files.decode_table(files.read(path, _MAX_TIMING))
+        seconds = table.get("seconds")
+        if not is_signed and not is_old:
+            raise Damaged("it has no checksum")
+        if not isinstance(seconds, int | float) or not 0 <= seconds < 1e12:
+            raise Damaged("it holds no number of seconds")
+    except FileNotFoundError:
+        return 0.0
+    except Damaged as error:
+        raise RunError(f"{path} is damaged: {error}. Delete it to go on without this time") from None
+    return float(seconds)
+
+
+def write_seconds(path: Path, seconds: float) -> None:
+    """Write how long a chunk took to play."""
+    files.write(path, files.encode_table({"seconds": round(seconds, 6)}))
+
+
+def sign_seconds(folder: Path, manifest: Manifest) -> None:
+    """Give the timings of a folder of the old format their checksums."""
+    for cell in manifest.cells:
+        for path in (cell.path(folder, "timings", first) for first in manifest.chunks(cell)):
+            if path.exists():
+                write_seconds(path, read_seconds(path, is_old=True))
 
 
 def this_run(devices: Sequence[jax.Device], precision: str) -> dict[str, object]:
@@ -305,21 +281,21 @@ def locked(folder: Path, shard: tuple[int, int] = (1, 1)) -> Iterator[None]:
     A whole run is alone. Runs of different shards (:func:`jaxvar.study.run.run_study`) share the folder, one of each.
     """
     number, total = shard
+    places = [folder, *_folders(folder)]
     with contextlib.ExitStack() as stack:
         whole = _open_lock(stack, folder / "lock")
         is_alone = _try_lock(whole, fcntl.LOCK_EX)
         if is_alone:
-            places = [folder, *(p for part in ("shards", "checkpoints", "timings") for p in _folders(folder / part))]
             for path in (path for place in places for path in place.glob(".*.tmp")):
                 path.unlink(missing_ok=True)
         if total > 1:
             mine = _open_lock(stack, folder / f"lock-{number}-of-{total}")
             if not _try_lock(whole, fcntl.LOCK_SH) or not _try_lock(mine, fcntl.LOCK_EX):
                 raise _refused(folder, whole, mine)
-            _sign(mine)
+            _sign(stack, mine)
         elif not is_alone:
             raise _refused(folder, whole)
-        _sign(whole)
+        _sign(stack, whole)
         yield
 
 
@@ -331,10 +307,25 @@ def manifest_locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _folders(place: Path) -> list[Path]:
-    """Return a folder and the folders in it, without links."""
-    found = [place, *(place.iterdir() if place.is_dir() and not place.is_symlink() else ())]
-    return [path for path in found if path.is_dir() and not path.is_symlink()]
+def _folders(folder: Path) -> list[Path]:
+    """Return the folders below a study's folder that hold its files; refuse links, and anything else in their place."""
+    places = [folder / part for part in PARTS if os.path.lexists(folder / part)]
+    for place in list(places):
+        if place.is_dir() and not place.is_symlink():
+            places += [path for path in place.iterdir() if path.is_dir() or path.is_symlink()]
+    for place in places:
+        if place.is_symlink() or not place.is_dir():
+            raise RunError(
+                f"{place} must be a folder, not a link or a file; move it away, or put the files themselves there"
+            )
+        if place.parent != folder:
+            with os.scandir(place) as entries:
+                wrong = [e.path for e in entries if not e.is_file(follow_symlinks=False)]
+            for path in filter(os.path.lexists, wrong):  # another run may have removed one
+                raise RunError(
+                    f"{path} must be a file, not a link or a folder; delete it, or put the file itself there"
+                )
+    return places
 
 
 def _open_lock(stack: contextlib.ExitStack, path: Path) -> int:
@@ -351,8 +342,9 @@ def _try_lock(handle: int, kind: int) -> bool:
     return True
 
 
-def _sign(handle: int) -> None:
-    """Write into a lock who holds it."""
+def _sign(stack: contextlib.ExitStack, handle: int) -> None:
+    """Write into a lock who holds it, and let the end of the stack empty it."""
+    stack.callback(os.ftruncate, handle, 0)
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
 

@@ -53,6 +53,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import dataclasses
 import difflib
 import re
 import stat
@@ -61,7 +62,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jaxvar.study.definition import Study
-from jaxvar.study.factories import StudyError
+from jaxvar.study.factories import RunError, StudyError
+from jaxvar.study.store import read_manifest
 
 Where = tuple[str | int, ...]
 _NAMED = Path(__file__).with_name("named")
@@ -84,10 +86,14 @@ def named_studies() -> dict[str, Path]:
 def read_study(path: str | Path) -> Study:
     """Read a study from a TOML file, or one of those that come with jaxvar by its name: ``read_study("headline")``.
 
+    A path that ends in ``.json`` is the ``run.json`` of a study that was run: the same study is returned.
+
     Raises:
       StudyError: a ``ValueError`` with file, line and what is wrong there.
     """
     path = named_studies().get(str(path), Path(path))
+    if path.suffix == ".json" and path.exists():
+        return _stored_study(path)
     text = _text(path)
     lines = KeyLines(text)
     if lines.long_key is not None:
@@ -97,6 +103,19 @@ def read_study(path: str | Path) -> Study:
         return Study.from_config(config)
     except StudyError as error:
         raise StudyError(f"{_place(path, lines.line(error.where))}: {error}", error.where) from None
+
+
+def _stored_study(path: Path) -> Study:
+    """Return the study that a ``run.json`` holds, with the chunk that it was played in: sums may depend on it."""
+    try:
+        manifest = read_manifest(path.parent, path.name)
+        study = Study.from_config(manifest.study)
+    except StudyError as error:
+        raise StudyError(f"{path}: {error}", error.where) from None
+    except RunError as error:
+        raise StudyError(str(error)) from None
+    chunks = {cell.chunk for cell in manifest.cells}
+    return dataclasses.replace(study, chunk=chunks.pop()) if study.chunk is None and len(chunks) == 1 else study
 
 
 def _text(path: Path) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxvar import parameters
 from jaxvar.analysis.captions import decimals, visible
 from jaxvar.analysis.intervals import Interval
-from jaxvar.files import write_whole
+from jaxvar.files import csv_entry, write_whole
 from jaxvar.listing import escape
 
 Format = Literal["text", "csv", "latex", "markdown"]
@@ -82,23 +82,23 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
-        """Return a header and rows with all digits; an interval takes three columns, and None is empty."""
+        """Return a header and rows with all digits; an interval takes three columns, None is empty, text no formula."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         header = []
         for column in self.columns:
             wide = column.kind in ("half", "ends")
             header += [column.title, f"{column.title} low", f"{column.title} high"] if wide else [column.title]
-        writer.writerow(header)
+        writer.writerow(map(csv_entry, header))
         for row in self.rows:
-            line: list[str] = []
+            line: list[object] = []
             for value, column in zip(row, self.columns, strict=True):
                 if isinstance(value, Interval):
                     line += [repr(float(x)) for x in (value.estimate, value.low, value.high)]
                 elif value is None:
                     line += [""] * (3 if column.kind in ("half", "ends") else 1)
                 elif isinstance(value, str):
-                    line.append(value)
+                    line.append(csv_entry(value))
                 else:
                     line.append(repr(value.item() if isinstance(value, np.generic) else value))
             writer.writerow(line)

@@ -13,8 +13,10 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import jax
+import tyro
 
 from jaxvar import constants as presets
 from jaxvar import parameters, random
@@ -23,11 +25,13 @@ from jaxvar.algorithms.ucrl_ave import ucrl_ave
 from jaxvar.environments import noise
 from jaxvar.environments.linear_bandit import linear_bandit
 from jaxvar.environments.random_mdp import mixture_mdp
+from jaxvar.exit_codes import DONE, FAILED, exit_code
 from jaxvar.figures.style import SMALL, VERMILION, Drawing, Width, finish, looks, panels, style, wrap
 from jaxvar.figures.style import save as save_figure
 from jaxvar.files import write_whole
 from jaxvar.report.markup import render
-from jaxvar.study.factories import in_precision
+from jaxvar.study.commands import OrNone
+from jaxvar.study.factories import error_at, in_precision
 from jaxvar.theory import bandit, martingales, mixture, one_layer
 from jaxvar.theory import reference_ridge as layers
 from jaxvar.theory.bandit import audit_save
@@ -63,8 +67,6 @@ __all__ = [
     "table",
 ]
 
-HELD, BROKEN, USAGE = 0, 1, 2
-
 Run = Callable[[], list[Finding]]
 GROUPS = ("martingales", "layer", "save", "episodes")
 DEEP = 6  # the layer that is filled by itself
@@ -85,9 +87,9 @@ class Audit:
     """Seeds of every case, at least 200."""
     rounds: int = 2000
     """Rounds of every seed; a tenth as many episodes, and 34 times as many updates of the layer that is filled."""
-    out: Path | None = None
+    out: OrNone[Path] = None
     """Folder for tables (text, CSV, LaTeX), figures and the page; nothing is written if not given."""
-    statements: tuple[str, ...] = ()
+    statements: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME [NAME ...]", help_behavior_hint="")] = ()
     """Groups (martingales, layer, save, episodes) or names of statements; all if not given."""
     delta: float = 0.1
     """The failure probability that is promised; episodes get a tenth of it."""
@@ -169,13 +171,10 @@ def _episodes(size: Audit) -> list[Run]:
     return made
 
 
+@exit_code
 def audit_command(options: Audit) -> int:
     """Run the audit, print and write its outcome, and return an exit code."""
-    try:
-        outcome = audit(options)
-    except ValueError as error:
-        print(f"jaxvar: {error}", file=sys.stderr)
-        return USAGE
+    outcome = audit(options)
     for group in outcome.groups:
         print(table(outcome, group).text())
     found = counterexamples(outcome)
@@ -183,16 +182,12 @@ def audit_command(options: Audit) -> int:
         print(found.text())
     print(outcome.summary())
     if options.out is not None:
-        try:
-            for path in write(outcome, options.out):
-                print(path)
-        except OSError as error:
-            print(f"jaxvar: {error.strerror or error}: {error.filename or options.out}", file=sys.stderr)
-            return BROKEN
+        for path in write(outcome, options.out):
+            print(path)
     for f in outcome.broken:
         example = "" if f.example is None else f" ({f.example.text()})"
         print(f"broken: {f.group}, {f.case}: {f.statement.title}{example}", file=sys.stderr)
-    return BROKEN if outcome.broken else HELD
+    return FAILED if outcome.broken else DONE
 
 
 def audit(options: Audit) -> Outcome:
@@ -201,7 +196,8 @@ def audit(options: Audit) -> Outcome:
 
     findings = []
     with in_precision("float64"):
-        chosen = cases(options)
+        with error_at():
+            chosen = cases(options)
         with tqdm(total=len(chosen), unit="case", disable=not options.progress) as bar:
             for group, run in chosen:
                 bar.set_description(group)

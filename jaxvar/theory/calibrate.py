@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+import tyro
 
 from jaxvar.analysis.captions import percent, seeds_text
+from jaxvar.exit_codes import DONE, FAILED, exit_code
 from jaxvar.figures.style import Drawing, Look, Width, finish, looks, panels, plain, save, style
-from jaxvar.simulate import SimulationError
+from jaxvar.study.commands import OrNone
+from jaxvar.study.factories import error_at
 from jaxvar.tables.render import Column, Table
 from jaxvar.theory.calibration import (
     LEAST_SEEDS,
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 SEEDS = {"bandit": 1000, "episodes": 400}
 
 
@@ -153,53 +154,48 @@ class Calibrate:
 
     setting: Literal["bandit", "episodes"] = "bandit"
     """The bank: SAVE and AVE-UCB on linear bandits, or UCRL-AVE on linear mixture MDPs."""
-    seeds: int | None = None
-    """Seeds per instance and multiplier; 1000 for bandits and 400 for episodes if not given. A claim needs 200."""
-    rounds: int | None = None
+    seeds: OrNone[int] = None
+    """Seeds per instance; 1000 for bandits and 400 for episodes if not given. The default delta needs at least 368."""
+    rounds: OrNone[int] = None
     """Rounds, or episodes; each instance's own if not given."""
     delta: float = 0.01
     """Share of seeds in which the event may fail, also told to the algorithms."""
     level: float = 0.95
     """Level of the Clopper-Pearson intervals, whose lower ends decide."""
-    switches: tuple[float, ...] = SWITCHES
+    switches: Annotated[tuple[float, ...], tyro.conf.arg(metavar="FLOAT [FLOAT ...]")] = SWITCHES
     """Switches to try: where the empirical variance takes over, in units of sqrt(log); the preset has the first."""
     key: int = 0
     """Root of all random numbers."""
-    out: Path | None = None
+    out: OrNone[Path] = None
     """Folder for the results; results/calibrate-SETTING if not given."""
     progress: bool = True
     """Show a progress bar."""
 
 
+@exit_code
 def calibrate_command(options: Calibrate) -> int:
     """Calibrate, print and write what was found, and return an exit code."""
     folder = options.out or Path("results") / f"calibrate-{options.setting}"
     seeds = SEEDS[options.setting] if options.seeds is None else options.seeds
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        found = calibrate(
-            bank(options.setting, delta=options.delta, length=options.rounds),
-            seeds=seeds,
-            delta=options.delta,
-            level=options.level,
-            switches=options.switches,
-            key=options.key,
-            progress=options.progress,
-        )
-        print(summary(found).text())
-        for switch in found.switches:
-            print(verdict(found, switch))
-        for path in write_all(found, folder, _command(options, seeds)):
-            print(path)
-    except (ValueError, SimulationError) as error:
-        print(f"jaxvar: {error}", file=sys.stderr)
-        return USAGE if isinstance(error, ValueError) else FAILED
-    except OSError as error:
-        print(f"jaxvar: {error.strerror or error}: {error.filename or ''}", file=sys.stderr)
-        return FAILED
+        with error_at():
+            found = calibrate(
+                bank(options.setting, delta=options.delta, length=options.rounds),
+                seeds=seeds,
+                delta=options.delta,
+                level=options.level,
+                switches=options.switches,
+                key=options.key,
+                progress=options.progress,
+            )
     except KeyboardInterrupt:
-        print("\nstopped; nothing was written", file=sys.stderr)
-        return INTERRUPTED
+        raise KeyboardInterrupt("stopped; nothing was written") from None
+    print(summary(found).text())
+    for switch in found.switches:
+        print(verdict(found, switch))
+    for path in write_all(found, folder, _command(options, seeds)):
+        print(path)
     return DONE if found.multiplier(options.switches[0]) is not None else FAILED
 
 

@@ -16,6 +16,7 @@ from jaxvar.analysis import (
     speed,
     swept,
 )
+from jaxvar.analysis.paired import standings
 from tests.helpers.synthetic_study import ROUNDS, cell, confident, curves, layered, study, whole_study
 
 
@@ -82,6 +83,40 @@ def test_a_swept_reference_is_met_in_the_same_setting():
 def powers(dims, power=1.5, **fields):
     """Final regret ``dim^power`` times the seeds' factors, the same in all cells."""
     return [cell(curves(seed=3, scale=d**power), environment_settings={"dim": d}, **fields) for d in dims]
+
+
+def test_standings_are_by_paired_intervals_with_bonferroni():
+    """Recomputed with SciPy; the level depends on how many are compared."""
+    rng = np.random.default_rng(3)
+    shared = rng.normal(10, 3, size=(30, 1))
+    cells = [
+        cell(shared + shift + 0.5 * rng.normal(size=(30, 1)), algorithm=f"a{i}")
+        for i, shift in enumerate([0.0, 0.1, 0.32, 0.4, 0.55, 2.0])
+    ]
+    final = np.concatenate([c.regret for c in cells], axis=1)
+    best = final.mean(0).argmin()
+    gap = np.delete(final - final[:, [best]], best, axis=1)
+    low = gap.mean(0) - stats.t.ppf(1 - 0.025 / 5, 29) * stats.sem(gap)
+    expected = ["worse" if v > 0 else "not separable" for v in low]
+    expected.insert(best, "best")
+    found = standings(cells)
+    assert list(found) == expected and set(expected) == {"best", "worse", "not separable"}
+    uncorrected = gap.mean(0) - stats.t.ppf(0.975, 29) * stats.sem(gap)
+    assert np.sum(uncorrected > 0) > np.sum(low > 0)  # the correction matters here
+    assert standings(cells[:1]) == ("best",)
+    twin = dataclasses.replace(cells[0], algorithm="twin")
+    assert standings([cells[0], twin]) == ("best", "not separable")
+    apart = dataclasses.replace(cells[5], seeds=np.arange(100, 130))
+    assert standings([cells[0], apart]) == ("best", "not comparable")
+
+
+def test_the_truly_best_is_rarely_called_worse():
+    """Among equals, in at most 5 % of studies."""
+    rng = np.random.default_rng(0)
+    studies = [
+        standings([cell(rng.normal(5, 1, size=(8, 1)), algorithm=f"a{i}") for i in range(4)]) for _ in range(400)
+    ]
+    assert np.mean([words[0] == "worse" for words in studies]) <= 0.05
 
 
 def test_slope_is_exact_where_seeds_are_shared():

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import shutil
+import time
 
 import pytest
 from selenium import webdriver
@@ -89,6 +90,19 @@ class Browser:
         """The whole page as a PNG."""
         found = self.command("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(found["data"]))
+
+    def saved(self, folder, selector):
+        """Press a button, and return the file that the page saves."""
+        self.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+        before = set(folder.iterdir())
+        self.ask("document.querySelector(arguments[0]).click()", selector)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            found = {path for path in set(folder.iterdir()) - before if path.suffix in (".svg", ".csv")}
+            if found:
+                return found.pop()
+            time.sleep(0.02)
+        raise TimeoutError(f"{selector} saved no file")
 
     def pdf(self):
         """The page as it is printed on A4."""

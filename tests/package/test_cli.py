@@ -1,12 +1,19 @@
 """The command is quick where it only says something, and the package imports no more than it needs."""
 
+import csv
+import dataclasses
+import io
 import subprocess
 import sys
 
 import pytest
 
 import jaxvar as jv
-from jaxvar import cli
+from jaxvar import cli, listing, tables
+from jaxvar.algorithms.catalogue import CLAIMS
+from jaxvar.files import csv_entry
+from jaxvar.study.export import export
+from tests.helpers import synthetic_study
 
 
 def python(code):
@@ -91,3 +98,29 @@ from jaxvar import ridge, simulate
 assert inspect.isfunction(simulate) and inspect.ismodule(ridge)
 """
     python(code)
+
+
+@pytest.mark.parametrize("value", ["SAVE", "-0.5", "+1e3", "-inf", "1-2", " =1", "", -0.5, None], ids=repr)
+def test_entries_that_are_no_formulas_are_left_alone(value):
+    assert csv_entry(value) is value
+
+
+@pytest.mark.parametrize("value", ["@SUM(A1)", "+cmd|1", "-2+3", "\t=1", "\r=1", "\n=1", "\uff1d1"], ids=ascii)
+def test_entries_that_are_formulas_get_an_apostrophe(value):
+    assert csv_entry(value) == f"'{value}"
+
+
+def test_no_csv_holds_a_formula(tmp_path):
+    """A spreadsheet would run it when the file is opened."""
+    label = '=HYPERLINK("http://host")'
+    cells = [synthetic_study.cell(synthetic_study.curves(seeds=4), algorithm=label)]
+    result = synthetic_study.study(cells)
+    claims = [dataclasses.replace(CLAIMS[0], name=label)]
+    texts = {
+        "export": export(result, "csv", tmp_path / "out.csv").read_bytes().decode(),
+        "table": tables.TABLES["regret"](result).to("csv"),
+        "list": listing.listing("csv", claims),
+    }
+    for name, text in texts.items():
+        entries = [entry for row in csv.reader(io.StringIO(text, newline="")) for entry in row]
+        assert f"'{label}" in entries and label not in entries, name

@@ -190,7 +190,7 @@ def test_commands_exist_with_their_options(parse):
         else:  # a verb by itself is only mentioned
             with pytest.raises(SystemExit, match=r"^0$"):
                 parse([*words, "--help"])
-        if words[0] == "run" and not any(w.endswith(".toml") for w in words):
+        if words[0] == "run" and not any(w.endswith((".toml", ".json")) for w in words):
             jv.read_study(next(w for w in words[1:] if w in ("quick", "headline", "episodes")))
 
 

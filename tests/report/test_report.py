@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import jinja2
 import numpy as np
@@ -16,9 +17,11 @@ import pytest
 from scipy import stats
 
 from jaxvar import show, status
+from jaxvar.analysis.captions import settings_text
 from jaxvar.figures.style import COLOURS, DASHES
 from jaxvar.report import page, write_page
-from jaxvar.report.markup import around, between, clean, duration, plain, short, templates
+from jaxvar.report.drawing import Axis
+from jaxvar.report.markup import around, between, clean, duration, ends, plain, short, templates
 from jaxvar.report.page import outline
 from jaxvar.study.definition import Entry, Study
 from jaxvar.study.run import run_study
@@ -77,6 +80,11 @@ def number(text):
     return float(found), 0.5 * 10.0 ** -len(found.partition(".")[2])
 
 
+def charts(read):
+    """The data of the charts, by key."""
+    return {chart["key"]: chart for chart in json.loads(read.scripts[0])["charts"]}
+
+
 @pytest.fixture(scope="module")
 def result():
     return whole_study(algorithms=("SAVE", "AVE-UCB", "OFUL"))
@@ -94,7 +102,7 @@ def test_final_regret_and_differences_are_those_of_the_seeds(result, read):
     for row, found in zip(rows, result.cells, strict=True):
         final = found.regret[:, -1]
         half = stats.t.ppf(0.975, len(final) - 1) * stats.sem(final)
-        assert row[3] == around(final.mean(), half)
+        assert row[4] == around(final.mean(), half)
         assert number(row[5])[0] == pytest.approx(np.median(final), abs=number(row[5])[1])
         reference = next(
             c for c in result.cells if c.algorithm == "OFUL" and c.environment_settings == found.environment_settings
@@ -133,13 +141,14 @@ def test_other_sections_have_the_numbers_of_the_study(result, read):
 
 def test_embedded_curves_are_means_with_bands(result, read):
     """What the chart draws, to the digits that are kept."""
-    data = json.loads(read.scripts[0])
+    data = charts(read)["regret"]
+    names = dict(data["names"])
     drawn = [(s["label"], c) for s in data["settings"] for c in s["cells"]]
-    assert [(setting, data["curves"][c["curve"]]) for setting, c in drawn] == [
-        (f"noise.std = {c.environment_settings['noise.std']:g}", c.algorithm) for c in result.cells
+    assert [(setting, names[c["curve"]]) for setting, c in drawn] == [
+        (settings_text(c.environment_settings), c.algorithm) for c in result.cells
     ]
     for found, (_, curve) in zip(result.cells, drawn, strict=True):
-        assert data["rounds"][curve["rounds"]] == found.rounds.tolist()
+        assert data["xs"][curve["x"]] == found.rounds.tolist()
         line, low, high = map(np.array, curve["views"][1])
         half = stats.t.ppf(0.975, 39) * stats.sem(found.regret, axis=0)
         np.testing.assert_allclose(line, found.regret.mean(0), rtol=1e-4)
@@ -147,6 +156,74 @@ def test_embedded_curves_are_means_with_bands(result, read):
         np.testing.assert_allclose(curve["views"][2][0], np.median(found.regret, axis=0), rtol=1e-4)
         simultaneous = curve["views"][0]
         assert np.all(np.array(simultaneous[2]) >= high) and np.all(np.array(simultaneous[1]) <= low)
+
+
+def test_question_is_charted_first(result, read):
+    """Mean and median of the final regret over what was swept, with the intervals of the table."""
+    assert read.ids[:2] == ["question", "regret"]
+    data = charts(read)["question-0"]
+    assert data["points"] and data["logX"] and [s["label"] for s in data["settings"]] == ["sphere"]
+    assert dict(data["names"]) == dict(enumerate(result.algorithms))
+    for drawn in data["settings"][0]["cells"]:
+        assert data["xs"][drawn["x"]] == [0.1, 0.3, 1.0]
+        final = [c.regret[:, -1] for c in result.cells if c.algorithm == result.algorithms[drawn["curve"]]]
+        half = [stats.t.ppf(0.975, 39) * stats.sem(v) for v in final]
+        line, low, high = map(np.array, drawn["views"][0])
+        np.testing.assert_allclose(line, np.mean(final, axis=1), rtol=1e-4)
+        np.testing.assert_allclose(high - low, 2 * np.array(half), rtol=1e-3)
+        np.testing.assert_allclose(drawn["views"][1][0], np.median(final, axis=1), rtol=1e-4)
+
+
+def test_two_swept_numbers_have_a_chart_each():
+    """Panels are the values of the other one; what an algorithm does not have, it keeps at all values."""
+    cells = [
+        cell(curves(i, scale=1 + scale), algorithm=name, algorithm_settings=own, environment_settings={"dim": dim})
+        for dim in (2, 4)
+        for i, (name, own, scale) in enumerate(
+            [("SAVE", {"delta": 0.1}, 1), ("SAVE", {"delta": 0.2}, 2), ("OFUL", {}, 3)]
+        )
+    ]
+    found = charts(Reader(page(study(cells))))
+    dims, deltas = found["question-0"], found["question-1"]
+    name = settings_text({"delta": 0.1})
+    assert [n for _, n in dims["names"]] == [f"SAVE, {name}", f"SAVE, {settings_text({'delta': 0.2})}", "OFUL"]
+    assert [n for _, n in deltas["names"]] == ["SAVE", "OFUL"]
+    assert [s["label"] for s in deltas["settings"]] == [settings_text({"dim": 2}), settings_text({"dim": 4})]
+    for i, setting in enumerate(deltas["settings"]):
+        swept, kept = (c["views"][0][0] for c in setting["cells"])
+        means = [c.regret[:, -1].mean() for c in cells[3 * i : 3 * i + 3]]
+        np.testing.assert_allclose([*swept, *kept], [means[0], means[1], means[2], means[2]], rtol=1e-4)
+
+
+def test_pictures_of_rows_say_the_numbers_of_the_seeds(result, read):
+    """Differences and quantiles for every algorithm and setting; final regret where nothing was swept."""
+    shown = Counter(read.words)
+    for found in result.cells:
+        final = found.regret[:, -1]
+        low, median, high = np.quantile(final, [0.05, 0.5, 0.95])
+        assert shown[ends(median, low, high)] >= 1
+    for text in read.column("final-table", 6):
+        assert text == "–" or shown[text] >= 2  # in the table and in the picture
+    still = Reader(page(study([cell(curves(1), algorithm="OFUL"), cell(curves(2), algorithm="SAVE")])))
+    assert set(charts(still)) == {"regret"} and still.ids[0] == "question"
+    assert all(Counter(still.words)[text] >= 2 for text in still.column("final-table", 4))
+
+
+def test_standings_are_in_the_table(read):
+    """The best of each setting, and the rule in words."""
+    assert read.column("final-table", 2) == ["best", "", ""] * 3
+    assert "Bonferroni" in " ".join(read.words)
+
+
+def test_axes_have_round_numbers_in_range():
+    """Also on a logarithmic axis within a decade, and on one with both signs."""
+    assert Axis(2, 8, 0, 100, "log").ticks(4) == [2, 5]
+    assert Axis(1, 1e6, 0, 100, "log").ticks(3) == [1, 100, 1e4, 1e6]
+    signed = Axis(-20, 5000, 0, 100, "signed", unit=2.0)
+    ticks = signed.ticks(6)
+    assert ticks == [-10, 0, 10, 100, 1000]
+    places = [signed(v) for v in (-20, *ticks, 5000)]
+    assert places == sorted(places) and (places[0], places[-1]) == (0, 100)
 
 
 def test_page_fetches_nothing_and_allows_only_its_own_script_and_style(result):
@@ -196,9 +273,9 @@ def test_failed_seeds_are_named_and_left_out():
     assert causes[0] == [status.describe(status.NONFINITE), "2 of 40", "3 (120), 7 (120)"]
     assert causes[1][:2] == [status.describe(status.INDEFINITE), "40 of 40"] and causes[1][2].endswith("and 28 more")
     final = read.tables["final-table"][1:]
-    assert [row[2] for row in final] == ["38 of 40", "40"]
+    assert [row[3] for row in final] == ["38 of 40", "40"]
     good = regret[broken == 0, -1]
-    assert final[0][3] == around(good.mean(), stats.t.ppf(0.975, 37) * stats.sem(good))
+    assert final[0][4] == around(good.mean(), stats.t.ppf(0.975, 37) * stats.sem(good))
     words = " ".join(read.words)
     assert "42 of 120 runs failed" in words and "No difference: " in words and "got 0 of 40" in words
     assert "NaN" not in text.replace(status.describe(status.NONFINITE), "")
@@ -214,9 +291,9 @@ def test_little_results_make_a_page_too():
     assert "No cell has two seeds with a recorded regret." in Reader(page(study([bare]))).words
     assert "final-table" not in Reader(page(study([cell(curves(seeds=1))]))).tables
     few = Reader(page(study([cell(curves(seeds=3))], unit="episode")))
-    assert few.column("final-table", 5)[0].endswith("[none]") and "1 algorithm in 1 setting of " in few.words
+    assert few.column("final-table", 4)[0].endswith("[none]") and "1 algorithm in 1 setting of " in few.words
     zero = Reader(page(study([cell(np.zeros((4, 1))), cell(np.ones((4, 1)), algorithm="OFUL")])))
-    assert [number(v)[0] for v in zero.column("final-table", 3)] == [0, 1]
+    assert [number(v)[0] for v in zero.column("final-table", 4)] == [0, 1]
     assert zero.column("rounds-table", 2) == ["–", "–"]
 
 
@@ -303,6 +380,14 @@ def test_command_makes_the_page_of_a_folder(folder, tmp_path, capsys):
         assert read.column("final-table", 2) == ["4"] and "really run" in read.words
         definition = Study.from_config(json.loads(read.definition))
         assert definition.to_config() == json.loads((folder / "run.json").read_text())["study"]
+        assert "jaxvar run run.json --out again" in read.words and path.stat().st_size < 250_000
+
+
+def test_page_offers_no_command_for_objects_of_a_program(result):
+    """Their description cannot build them again."""
+    stored = {"study": {"name": "x", "algorithm": [{"name": "mine:Mine", "object": {}}]}}
+    words = Reader(page(dataclasses.replace(result, config=stored))).words
+    assert "jaxvar run run.json --out again" not in words and any("objects in Python" in w for w in words)
 
 
 def test_command_says_what_is_wrong(folder, tmp_path, capsys):

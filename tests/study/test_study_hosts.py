@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from jaxvar.study.commands import Run, run_command
 from tests.helpers.small_study import stored
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -29,8 +30,17 @@ num_arms = 4
 noise = { name = "two_point", std = 0.3 }
 """
 SCRIPT = """
-import pathlib, sys, jax
+import os, pathlib, signal, sys, jax
+from jaxvar.study import hosts, run
 from jaxvar.study.commands import Run, run_command
+if sys.argv[6:] == ["dies"]:
+    played, play = [], run.play
+    def play_once(*args):
+        played.append(args)
+        return play(*args) if len(played) == 1 else os.kill(os.getpid(), signal.SIGKILL)
+    run.play = play_once
+if sys.argv[6:]:
+    hosts.LOST = 5
 jax.config.update("jax_num_cpu_devices", int(sys.argv[3]))
 process = int(sys.argv[4])
 several = {"coordinator": sys.argv[5], "num_processes": 2, "process_id": process} if process >= 0 else {}
@@ -38,13 +48,13 @@ sys.exit(run_command(Run(study=sys.argv[1], out=pathlib.Path(sys.argv[2]), progr
 """
 
 
-def start(folder, devices, process=-1, coordinator="", text=STUDY):
+def start(folder, devices, process=-1, coordinator="", *more, text=STUDY):
     study = (folder.parents[1] if folder.parent.is_file() else folder.parent) / "study.toml"
     study.parent.mkdir(parents=True, exist_ok=True)
     study.write_text(text)
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
     clean |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    args = [study, folder, devices, process, coordinator]
+    args = [study, folder, devices, process, coordinator, *more]
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, *map(str, args)],
         env=clean,
@@ -54,12 +64,13 @@ def start(folder, devices, process=-1, coordinator="", text=STUDY):
     )
 
 
-def start_two(folder):
-    """Two processes with two devices each."""
+def start_two(folder, dies=None):
+    """Two processes with two devices each; the one with the number ``dies`` plays one shard and is killed."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         coordinator = f"127.0.0.1:{free.getsockname()[1]}"
-    return [start(folder, 2, i, coordinator) for i in range(2)]
+    fates = [[] if dies is None else ["dies" if i == dies else "lives"] for i in range(2)]
+    return [start(folder, 2, i, coordinator, *fates[i]) for i in range(2)]
 
 
 def finish(*processes, code=0):
@@ -122,3 +133,47 @@ def test_begun_on_one_device_and_ended_on_four(alone, tmp_path):
     (tmp_path / "mixed" / "out" / "run.json").write_bytes((alone / "run.json").read_bytes())
     finish(start(tmp_path / "mixed" / "out", 4))
     assert stored(tmp_path / "mixed" / "out") == stored(alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_lost_process_is_named_and_all_resume(alone, tmp_path, lost):
+    # One process is killed. The other would wait for it: it ends by itself and says which one is gone.
+    processes = start_two(tmp_path / "out", dies=lost)
+    try:
+        processes[lost].communicate(timeout=120)
+        _, said = processes[1 - lost].communicate(timeout=30)
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == ([-9, 1] if lost == 0 else [1, -9])
+    assert f"jaxvar: process {lost} " in said and "start all processes again by the same command" in said
+    assert "Traceback" not in said
+    finish(*start_two(tmp_path / "out"))
+    assert stored(tmp_path / "out") == stored(alone)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_processes": 2}, "give --coordinator HOST:PORT too"),
+        ({"process_id": 0}, "give --coordinator HOST:PORT too"),
+        ({"coordinator": "nonsense"}, "--coordinator must be HOST:PORT of the first process, like node0:4321, got"),
+        ({"coordinator": "node0:70000"}, "--coordinator must be HOST:PORT"),
+        ({"coordinator": "no.such.host.invalid:4321"}, "the host 'no.such.host.invalid' cannot be found"),
+        ({"coordinator": "127.0.0.1:1", "num_processes": 0}, "--num-processes must be at least 1, got 0"),
+        ({"coordinator": "127.0.0.1:1", "num_processes": 2, "process_id": 2}, "--process-id must be from 0 to 1"),
+    ],
+    ids=str,
+)
+def test_wrong_addresses_are_refused_in_a_sentence(options, message, tmp_path, capsys):
+    assert run_command(Run(study="quick", out=tmp_path / "out", progress=False, **options)) == 2
+    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_a_port_that_is_taken_is_refused_in_a_sentence(tmp_path, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        address = {"coordinator": f"127.0.0.1:{port}", "num_processes": 2, "process_id": 0}
+        assert run_command(Run(study="quick", out=tmp_path / "out", progress=False, **address)) == 2
+    assert f"port {port} of this machine is in use" in capsys.readouterr().err

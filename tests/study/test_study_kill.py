@@ -157,6 +157,6 @@ def test_ctrl_c_then_a_second_run_while_the_first_lives(command, whole, tmp_path
     first.send_signal(signal.SIGCONT)
     _, errors = first.communicate(timeout=600)
     assert first.returncode == 130
-    assert f"the same command goes on from what is in {folder}" in errors and "Traceback" not in errors
+    assert f"the same command resumes from what is in {folder}" in errors and "Traceback" not in errors
     finish(command(folder))
     check_same(whole, folder)

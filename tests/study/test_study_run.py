@@ -1,12 +1,15 @@
 """Running a study: whatever happens on the way, the same numbers come out; and what must not happen is said."""
 
 import contextlib
+import dataclasses
 import json
 import os
+import re
 import resource
 import shutil
 import signal
 import subprocess
+import threading
 import warnings
 
 import jax
@@ -14,7 +17,7 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar.study import definition, run
+from jaxvar.study import definition, run, store
 from jaxvar.study.cells import cells
 from jaxvar.study.commands import Run, export_command, merge_command, run_command
 from jaxvar.study.result import failures, merge
@@ -125,6 +128,22 @@ def test_a_second_run_plays_and_compiles_nothing(whole, copy, tmp_path):
         play(small_study(), tmp_path / "again")  # all of it, by the programs that are there
     assert not found
     assert stored(tmp_path / "again") == before
+
+
+def test_each_program_is_compiled_once_and_beside_the_others(whole, tmp_path, monkeypatch):
+    compiled, together = [], threading.Barrier(2, timeout=60)
+    memory = run.Program.memory
+
+    def spy(self, num_rounds):
+        if threading.current_thread() is not threading.main_thread():
+            compiled.append(type(self.algorithm).__name__)
+            together.wait()  # broken, unless both are under way at once
+        return memory(self, num_rounds)
+
+    monkeypatch.setattr(run.Program, "memory", spy)
+    play(small_study(), tmp_path / "study")
+    assert sorted(compiled) == ["Oful", "UniformPlay"]  # two cells of each
+    assert stored(tmp_path / "study") == stored(whole)
 
 
 @pytest.mark.parametrize("num", [1, 2, 5])
@@ -255,17 +274,11 @@ def pickled(path):
     np.savez(path, regret=np.array([{}], object))
 
 
-def link(path):
-    target = path.with_name("elsewhere")
-    path.rename(target)
-    path.symlink_to(target)
-
-
 def empty(path):
     path.write_bytes(b"")
 
 
-@pytest.mark.parametrize("harm", [truncate, flip, swap, pickled, link, empty], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("harm", [truncate, flip, swap, pickled, empty], ids=lambda f: f.__name__)
 def test_a_damaged_shard_is_named_and_played_again(whole, copy, capsys, harm):
     path = sorted(copy.glob("shards/*/0-7.npz"))[1]
     harm(path)
@@ -274,15 +287,19 @@ def test_a_damaged_shard_is_named_and_played_again(whole, copy, capsys, harm):
     assert sorted(len(cell.seeds) for cell in jv.load(copy, partial=True).cells) == [12, 20, 20, 20]
     play(small_study(), copy)
     assert f"{path} is damaged and will be played again" in capsys.readouterr().err
-    (path.parent / "elsewhere").unlink(missing_ok=True)
     assert stored(copy) == stored(whole)
 
 
-def test_a_damaged_checkpoint_is_not_gone_on_from(whole, copy):
-    for path in copy.glob("checkpoints/*/*.npz"):
+def test_a_damaged_checkpoint_is_not_gone_on_from(whole, copy, capsys):
+    paths = list(copy.glob("checkpoints/*/*.npz"))
+    for path in paths:
         flip(path)
     larger = small_study(rounds=90, records=[1, 20, 45, 60, 75, 90])
     assert_same(play(larger, copy), play(larger, copy.parent / "fresh"))
+    said = capsys.readouterr().err
+    for path in paths:
+        assert f"{path} cannot be used: its checksum does not fit its contents; seeds" in said
+    assert said.count("are played from the start") == len(paths)  # nothing is said of checkpoints that were never there
 
 
 @pytest.mark.parametrize(
@@ -507,13 +524,43 @@ def test_the_command_runs_the_study_of_a_file(whole, toml, tmp_path, capsys):
     assert len(jv.load(tmp_path / "out").cells[0].seeds) == 24
 
 
+def test_the_command_repeats_a_study_from_its_run_json(whole, tmp_path):
+    """With the same cells, chunks and bytes, also from a copy of the file under another name."""
+    copied = shutil.copy(whole / "run.json", tmp_path / "copied.json")
+    assert jv.read_study(copied) == jv.read_study(whole / "run.json") == small_study()
+    assert run_command(Run(study=str(copied), out=tmp_path / "again", progress=False)) == 0
+    assert stored(tmp_path / "again") == stored(whole)
+
+
+def test_a_repeated_study_keeps_the_chunk_that_was_chosen(tmp_path):
+    """Sums depend on the chunk in their last digits."""
+    study = small_study(chunk=None)
+    store.new_manifest(study, [12] * 4).write(tmp_path)
+    assert jv.read_study(tmp_path / "run.json") == dataclasses.replace(study, chunk=12)
+    store.new_manifest(study, [12, 12, 12, 8]).write(tmp_path)
+    assert jv.read_study(tmp_path / "run.json") == study
+
+
+def test_a_damaged_run_json_is_refused_in_a_sentence(whole, toml, tmp_path, capsys):
+    text = (whole / "run.json").read_text()
+    unknown = re.sub(r'"name": "oful"', '"name": "unknown"', text)
+    for content in (text[:200], "{}", "[]", "", toml.read_text(), unknown):
+        path = tmp_path / "run.json"
+        path.write_text(content)
+        assert run_command(Run(study=str(path), out=tmp_path / "out")) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"jaxvar: {path}") and said.count("\n") == 1 and not (tmp_path / "out").exists()
+    assert run_command(Run(study=str(tmp_path / "none.json"), out=tmp_path / "out")) == 2
+    assert "there is no such file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"shard": "3/2"}, "shard must be I/N"),
         ({"shard": "a"}, "shard must be I/N"),
         ({"seeds": 0}, "seeds must be"),
-        ({"rounds": 10}, "records must increase"),
+        ({"rounds": 10}, "records round 60; give at least as many rounds"),
         ({"study": "smal"}, "no such file"),
     ],
 )

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from jaxvar import files
-from jaxvar.study import store
 from jaxvar.study.factories import RunError
 from jaxvar.study.store import locked
 
@@ -40,7 +39,7 @@ def npy(array, **options):
 
 
 def test_what_is_written_is_read():
-    identity, arrays = store.decode(store.encode(IDENTITY, ARRAYS))
+    identity, arrays = files.decode_arrays(files.encode_arrays(IDENTITY, ARRAYS))
     assert identity == IDENTITY and list(arrays) == list(ARRAYS)
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(arrays[name], array)
@@ -48,19 +47,19 @@ def test_what_is_written_is_read():
 
 
 def test_equal_contents_are_equal_bytes_and_plain_numpy_reads_them(tmp_path):
-    data = store.encode(IDENTITY, ARRAYS)
-    assert data == store.encode(dict(reversed(IDENTITY.items())), {k: v.copy() for k, v in ARRAYS.items()})
+    data = files.encode_arrays(IDENTITY, ARRAYS)
+    assert data == files.encode_arrays(dict(reversed(IDENTITY.items())), {k: v.copy() for k, v in ARRAYS.items()})
     (tmp_path / "x.npz").write_bytes(data)
     with np.load(tmp_path / "x.npz", allow_pickle=False) as file:
         np.testing.assert_array_equal(file["a"], ARRAYS["a"])
 
 
 def test_every_flipped_bit_and_every_cut_is_noticed():
-    data = store.encode(IDENTITY, {"a": np.arange(3)})
+    data = files.encode_arrays(IDENTITY, {"a": np.arange(3)})
     for i in range(len(data)):
         for changed in (data[:i] + bytes([data[i] ^ (1 << i % 8)]) + data[i + 1 :], data[:i]):
-            with pytest.raises(store.Damaged):
-                store.decode(changed)
+            with pytest.raises(files.Damaged):
+                files.decode_arrays(changed)
 
 
 def test_a_bomb_is_not_decompressed():
@@ -71,8 +70,8 @@ def test_a_bomb_is_not_decompressed():
             entry.write(bytes(2**20))
     data = sealed(body)
     assert len(data) < 2**18
-    with pytest.raises(store.Damaged, match="compressed"):
-        store.decode(data)
+    with pytest.raises(files.Damaged, match="compressed"):
+        files.decode_arrays(data)
 
 
 FORGED = {
@@ -92,37 +91,36 @@ FORGED = {
 @pytest.mark.parametrize("name", FORGED)
 def test_forged_entries_are_refused(name):
     entries, message = FORGED[name]
-    with pytest.raises(store.Damaged, match=message):
-        store.decode(sealed(archive(entries)))
+    with pytest.raises(files.Damaged, match=message):
+        files.decode_arrays(sealed(archive(entries)))
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_entries_that_overlap_or_repeat_are_refused():
-    with pytest.raises(store.Damaged):
-        store.decode(sealed(archive([("a.npy", npy(np.zeros(3)))] * 2)))
+    with pytest.raises(files.Damaged):
+        files.decode_arrays(sealed(archive([("a.npy", npy(np.zeros(3)))] * 2)))
 
 
 @pytest.mark.parametrize("comment", [b"[1]", b"{", b"\xff"])
 def test_identities_that_are_no_table_are_refused(comment):
-    with pytest.raises(store.Damaged):
-        store.decode(sealed(archive([("a.npy", npy(np.zeros(3)))]), comment))
+    with pytest.raises(files.Damaged):
+        files.decode_arrays(sealed(archive([("a.npy", npy(np.zeros(3)))]), comment))
 
 
 def test_files_that_are_no_files_are_refused(tmp_path):
     (tmp_path / "real").write_bytes(b"1")
     (tmp_path / "link").symlink_to("real")
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "folder").symlink_to(tmp_path)
-    for path, message in (("link", "opened"), ("pipe", "regular"), ("folder/real", "link")):
-        with pytest.raises(store.Damaged, match=message):
-            store.read(tmp_path / path)
-    with pytest.raises(store.Damaged, match="more than"):
-        store.read(tmp_path / "real", 0)
+    for path, message in (("link", "is a link"), ("pipe", "regular")):
+        with pytest.raises(files.Damaged, match=message):
+            files.read(tmp_path / path)
+    with pytest.raises(files.Damaged, match="more than"):
+        files.read(tmp_path / "real", 0)
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "x"
-    store.write(path, b"old")
+    files.write(path, b"old")
     with pytest.raises(ZeroDivisionError), files.writing(path) as file:
         file.write(b"new")
         raise ZeroDivisionError

@@ -1,39 +1,43 @@
-// The chart of one environment setting: curves that can be hidden, axes linear or logarithmic, values under the pointer.
-(() => {
-  const data = JSON.parse(document.getElementById("study-data").textContent);
-  const section = document.getElementById("regret");
-  const chart = document.getElementById("chart");
-  if (chart === null) return; // regret was not recorded
-  const controls = section.querySelector(".controls");
-  const note = document.getElementById("chart-note");
-  const tip = document.getElementById("tip");
+// Charts of curves, each of one environment setting: curves that can be hidden, axes linear or logarithmic, values
+// under the pointer. Points with intervals are drawn instead of lines with bands where the horizontal axis has few values.
+const study = JSON.parse(document.getElementById("study-data").textContent);
+
+function make(name, attributes, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+const colour = (curve) => `curve-${curve % study.colours}`;
+const look = (curve) => `${colour(curve)} dash-${curve % study.dashes}`;
+
+function plot(block, data) {
+  const chart = block.querySelector(".chart");
+  const controls = block.querySelector(".controls");
+  const note = block.querySelector(".about");
+  const tip = block.querySelector(".tip");
+  const what = chart.getAttribute("aria-label");
+  const names = new Map(data.names);
   const chosen = {
-    setting: controls.elements.setting,
+    setting: controls.elements.setting ?? { value: "0", addEventListener() {} }, // no list for a single setting
     view: controls.elements.view,
     logX: controls.elements["log-x"],
     logY: controls.elements["log-y"],
   };
   const hidden = new Set();
   let drawing = null; // what the pointer needs: scales and cells as drawn
-  let at = null; // index of the round that is read, into drawing.rounds
+  let at = null; // index of the value that is read, into drawing.xs
 
-  function make(name, attributes, ...children) {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-    node.append(...children);
-    return node;
-  }
-
-  const colour = (curve) => `curve-${curve % data.colours}`;
-  const look = (curve) => `${colour(curve)} dash-${curve % data.dashes}`;
-
-  function shownCells() {
+  function shownCells(isLogX) {
     const view = +chosen.view.value;
     return data.settings[+chosen.setting.value].cells
       .filter((cell) => !hidden.has(cell.curve))
       .map((cell) => {
         const [line, low, high] = cell.views[view];
-        return { curve: cell.curve, rounds: data.rounds[cell.rounds], line, low, high };
+        const xs = data.xs[cell.x];
+        const keep = (values) => values.filter((_, i) => !isLogX || xs[i] > 0);
+        return { curve: cell.curve, xs: keep(xs), line: keep(line), low: keep(low), high: keep(high) };
       });
   }
 
@@ -53,45 +57,56 @@
   }
 
   function paths(cell, x, y, isLogY, bottom) {
-    let line = "";
+    const drawn = { line: "", band: "", whisker: "", point: "" };
     let pen = "M";
     const upper = [];
     const lower = [];
-    cell.rounds.forEach((round, i) => {
-      const value = cell.line[i];
-      if (value === null || (isLogY && value <= 0)) {
+    cell.xs.forEach((value, i) => {
+      const middle = cell.line[i];
+      if (middle === null || (isLogY && middle <= 0)) {
         pen = "M";
         return;
       }
-      line += `${pen}${x(round).toFixed(1)},${y(value).toFixed(1)}`;
+      const across = (x(value) + cell.shift).toFixed(1);
+      drawn.line += `${pen}${across},${y(middle).toFixed(1)}`;
+      drawn.point += `M${across},${y(middle).toFixed(1)}h.01`;
       pen = "L";
       if (cell.high[i] === null || cell.low[i] === null) return;
-      upper.push(`${x(round).toFixed(1)},${y(cell.high[i]).toFixed(1)}`);
-      const low = isLogY && cell.low[i] <= 0 ? bottom : Math.min(y(cell.low[i]), bottom);
-      lower.unshift(`${x(round).toFixed(1)},${low.toFixed(1)}`);
+      const low = (isLogY && cell.low[i] <= 0 ? bottom : Math.min(y(cell.low[i]), bottom)).toFixed(1);
+      const high = y(cell.high[i]).toFixed(1);
+      drawn.whisker += `M${across},${low}V${high}`;
+      upper.push(`${across},${high}`);
+      lower.unshift(`${across},${low}`);
     });
-    return { line, band: upper.length > 1 ? `M${[...upper, ...lower].join("L")}Z` : "" };
+    if (upper.length > 1) drawn.band = `M${[...upper, ...lower].join("L")}Z`;
+    return drawn;
   }
 
   function draw() {
     const width = Math.max(260, chart.clientWidth);
     const height = Math.round(Math.min(460, Math.max(250, width * 0.5)));
-    const cells = shownCells();
-    const rounds = [...new Set(cells.flatMap((cell) => cell.rounds))].sort((a, b) => a - b);
     const isLogX = chosen.logX.checked;
-    const last = rounds.length ? rounds[rounds.length - 1] : 1;
-    const rangeX = isLogX ? [Math.min(rounds[0] || 1, last / 1.01), last] : [0, last];
+    const cells = shownCells(isLogX);
+    const xs = [...new Set(cells.flatMap((cell) => cell.xs))].sort((a, b) => a - b);
+    const last = xs.length ? xs[xs.length - 1] : 1;
+    const first = data.points ? (xs[0] ?? 0) : isLogX ? Math.min(xs[0] || 1, last / 1.01) : 0;
     const rangeY = domainY(cells, chosen.logY.checked);
     const isLogY = chosen.logY.checked && rangeY[0] > 0;
-    const ticksX = (isLogX ? numbers.logTicks : numbers.linearTicks)(...rangeX, width / 90);
     const ticksY = (isLogY ? numbers.logTicks : numbers.linearTicks)(...rangeY, height / 55);
     const left = 26 + 7.2 * Math.max(2, ...ticksY.map((v) => numbers.tick(v).length));
     const [right, top, bottom] = [width - 14, 12, height - 44];
-    const x = scale(rangeX, [left, right], isLogX);
+    const inset = data.points ? 24 : 0;
+    const x = scale([first, last], [left + inset, right - inset], isLogX);
     const y = scale(rangeY, [bottom, top], isLogY);
+    const ticksX = data.points
+      ? numbers.apart(xs, x)
+      : (isLogX ? numbers.logTicks : numbers.linearTicks)(first, last, width / 90);
+    const step = Math.min(5, 40 / cells.length); // intervals of several curves stand side by side
+    cells.forEach((cell, i) => (cell.shift = data.points ? (i - (cells.length - 1) / 2) * step : 0));
 
     const picture = make("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", focusable: "false" });
-    const clip = make("clipPath", { id: "plot-area" }, make("rect", { x: left, y: top - 2, width: right - left + 2, height: bottom - top + 4 }));
+    const inside = `plot-area-${data.key}`;
+    const clip = make("clipPath", { id: inside }, make("rect", { x: left, y: top - 2, width: right - left + 2, height: bottom - top + 4 }));
     picture.append(make("defs", {}, clip));
     for (const v of ticksY) {
       picture.append(
@@ -105,36 +120,45 @@
         make("text", { class: "tick-x", x: x(v), y: bottom + 18, "text-anchor": x(v) > right - 20 ? "end" : "middle" }, numbers.tick(v)),
       );
     }
+    const most = Math.floor((right - left) / 7); // letters of a title
+    const titleX = data.x.length > most ? `${data.x.slice(0, most - 1)}\u2026` : data.x;
     picture.append(
       make("path", { class: "axis", d: `M${left},${top}V${bottom}H${right}` }),
-      make("text", { class: "title-x", x: (left + right) / 2, y: height - 6, "text-anchor": "middle" }, data.unit + "s" + (isLogX ? " (log)" : "")),
-      make("text", { class: "title-y", x: -(top + bottom) / 2, y: 13, transform: "rotate(-90)", "text-anchor": "middle" }, "regret" + (isLogY ? " (log)" : "")),
+      make("text", { class: "title-x", x: (left + right) / 2, y: height - 6, "text-anchor": "middle" }, titleX + (isLogX ? " (log)" : "")),
+      make("text", { class: "title-y", x: -(top + bottom) / 2, y: 13, transform: "rotate(-90)", "text-anchor": "middle" }, data.y + (isLogY ? " (log)" : "")),
     );
-    const area = make("g", { "clip-path": "url(#plot-area)" });
+    const area = make("g", { "clip-path": `url(#${inside})` });
     const drawn = cells.map((cell) => ({ ...cell, ...paths(cell, x, y, isLogY, bottom) }));
-    for (const cell of drawn) area.append(make("path", { class: `band fill ${colour(cell.curve)}`, d: cell.band }));
-    for (const cell of drawn) {
-      area.append(make("path", { class: `line ${look(cell.curve)}`, "data-curve": cell.curve, d: cell.line }));
+    const layers = data.points ? ["line", "whisker", "point"] : ["band", "line"];
+    for (const layer of layers) {
+      const filled = layer === "band" ? "band fill" : layer;
+      for (const cell of drawn) {
+        area.append(make("path", { class: `${filled} ${look(cell.curve)}`, "data-curve": cell.curve, d: cell[layer] }));
+      }
     }
-    const marks = make("g", {});
+    const marks = make("g", { class: "marks" });
     picture.append(area, marks);
     chart.querySelector("svg")?.remove();
     chart.prepend(picture);
-    drawing = { cells, rounds, x, y, isLogY, marks, width, top, bottom, left, right };
-    read(at === null ? null : Math.min(at, rounds.length - 1));
+    drawing = { cells, xs, x, y, isLogY, marks, width, top, bottom, left, right };
+    read(at === null ? null : Math.min(at, xs.length - 1));
 
     const view = data.views[+chosen.view.value];
-    const missing = isLogY ? drawn.filter((cell) => !cell.line).map((cell) => data.curves[cell.curve]) : [];
+    const missing = isLogY ? drawn.filter((cell) => !cell.line).map((cell) => names.get(cell.curve)) : [];
+    const isCut = isLogX && data.xs.some((values) => values.some((v) => v <= 0));
+    const [line, band] = data.points ? ["Points", "Bars"] : ["Line", "Band"];
     note.textContent =
-      `Cumulative pseudo-regret. Line: ${view.line}. Band: ${view.band}.` +
-      (missing.length ? ` Zero regret has no place on a logarithmic axis: ${missing.join(", ")}.` : "");
-    chart.setAttribute("aria-label", `Regret by ${data.unit}, ${data.settings[+chosen.setting.value].label}: read values with the arrow keys`);
+      `${data.about} ${line}: ${view.line}. ${band}: ${view.band}.` +
+      (missing.length ? ` Zero regret has no place on a logarithmic axis: ${missing.join(", ")}.` : "") +
+      (isCut ? ` Values that are not positive have no place on a logarithmic axis.` : "");
+    const setting = data.settings[+chosen.setting.value].label;
+    chart.setAttribute("aria-label", `${what} by ${data.x}, ${setting}: read values with the arrow keys`);
   }
 
-  // The values of all shown curves at one recorded round: crosshair, dots, tooltip, and the same in words.
+  // The values of all shown curves at one value of the horizontal axis: crosshair, dots, tooltip, and the same in words.
   function read(index) {
     at = index;
-    const { cells, rounds, marks } = drawing;
+    const { cells, xs, marks } = drawing;
     marks.replaceChildren();
     tip.hidden = index === null || index < 0;
     if (tip.hidden) {
@@ -142,21 +166,21 @@
       chart.setAttribute("aria-valuetext", "no value is read");
       return;
     }
-    const round = rounds[index];
+    const x = xs[index];
     const rows = cells
-      .map((cell) => ({ cell, i: cell.rounds.indexOf(round) }))
+      .map((cell) => ({ cell, i: cell.xs.indexOf(x) }))
       .filter(({ cell, i }) => i >= 0 && cell.line[i] !== null)
       .sort((a, b) => b.cell.line[b.i] - a.cell.line[a.i]);
-    const across = drawing.x(round);
+    const across = drawing.x(x);
     marks.append(make("line", { class: "cross", x1: across, x2: across, y1: drawing.top, y2: drawing.bottom }));
     const head = document.createElement("strong");
-    head.textContent = `${data.unit} ${round.toLocaleString("en-US")}`;
+    head.textContent = data.reading + numbers.whole(x);
     const table = document.createElement("table");
     const words = [head.textContent];
     for (const { cell, i } of rows) {
       const value = cell.line[i];
       if (!drawing.isLogY || value > 0) {
-        marks.append(make("circle", { class: `dot fill ${colour(cell.curve)}`, cx: across, cy: drawing.y(value), r: 4 }));
+        marks.append(make("circle", { class: `dot fill ${colour(cell.curve)}`, cx: across + cell.shift, cy: drawing.y(value), r: 4 }));
       }
       const line = table.insertRow();
       const sample = make("svg", { class: "swatch", viewBox: "0 0 30 12" }, make("path", { class: `line ${look(cell.curve)}`, d: "M0,6H30" }));
@@ -164,16 +188,16 @@
       const name = line.insertCell();
       name.className = "name";
       const isolated = document.createElement("bdi");
-      isolated.textContent = data.curves[cell.curve];
+      isolated.textContent = names.get(cell.curve);
       name.append(isolated);
       const number = line.insertCell();
       number.className = "number";
       number.textContent = numbers.interval(value, cell.low[i], cell.high[i]);
-      words.push(`${data.curves[cell.curve]}: ${number.textContent}`);
+      words.push(`${names.get(cell.curve)}: ${number.textContent}`);
     }
     tip.replaceChildren(head, table);
     place(across);
-    chart.setAttribute("aria-valuenow", round);
+    chart.setAttribute("aria-valuenow", x);
     chart.setAttribute("aria-valuetext", words.join("; "));
   }
 
@@ -190,15 +214,15 @@
     const box = chart.querySelector("svg").getBoundingClientRect();
     const wanted = ((event.clientX - box.left) / box.width) * drawing.width;
     let best = null;
-    drawing.rounds.forEach((round, i) => {
-      const distance = Math.abs(drawing.x(round) - wanted);
+    drawing.xs.forEach((value, i) => {
+      const distance = Math.abs(drawing.x(value) - wanted);
       if (best === null || distance < best.distance) best = { i, distance };
     });
     return best && best.i;
   }
 
   function press(event) {
-    const last = drawing.rounds.length - 1;
+    const last = drawing.xs.length - 1;
     const from = at === null ? last : at;
     const step = Math.max(1, Math.round(last / 10));
     const moves = { ArrowLeft: from - 1, ArrowDown: from - 1, ArrowRight: from + 1, ArrowUp: from + 1, PageDown: from - step, PageUp: from + step, Home: 0, End: last };
@@ -220,29 +244,33 @@
 
   function show(curve, isShown) {
     hidden[isShown ? "delete" : "add"](curve);
-    switches[curve].setAttribute("aria-pressed", isShown);
-    for (const path of section.querySelectorAll(`.overview [data-curve="${curve}"]`)) path.classList.toggle("off", !isShown);
+    switches.get(curve).setAttribute("aria-pressed", isShown);
+    for (const path of block.querySelectorAll(`.overview [data-curve="${curve}"]`)) path.classList.toggle("off", !isShown);
   }
 
-  const switches = [...section.querySelectorAll(".legend li")].map((item, curve) => {
-    item.classList.add("switch");
-    return switchFor(item, () => {
-      show(curve, hidden.has(curve));
-      draw();
-    });
-  });
+  const switches = new Map(
+    [...block.querySelectorAll(".legend li")].map((item) => {
+      const curve = +item.dataset.curve;
+      item.classList.add("switch");
+      const button = switchFor(item, () => {
+        show(curve, hidden.has(curve));
+        draw();
+      });
+      return [curve, button];
+    }),
+  );
   for (const [name, isShown] of [["all", true], ["none", false]]) {
-    document.getElementById(`curves-${name}`).addEventListener("click", () => {
-      switches.forEach((_, curve) => show(curve, isShown));
+    controls.elements[name].addEventListener("click", () => {
+      for (const curve of switches.keys()) show(curve, isShown);
       draw();
     });
   }
-  const overview = section.querySelector(".overview");
+  const overview = block.querySelector(".overview");
   const captions = [...overview.querySelectorAll("figcaption")].map((caption, setting) =>
     switchFor(caption, () => {
       chosen.setting.value = setting;
       choose();
-      section.scrollIntoView();
+      block.scrollIntoView();
     }),
   );
 
@@ -251,7 +279,7 @@
     draw();
   }
 
-  switches.forEach((_, curve) => show(curve, true));
+  for (const curve of switches.keys()) show(curve, true);
   chosen.logX.checked = data.logX;
   chosen.logY.checked = data.logY;
   for (const control of Object.values(chosen)) control.addEventListener("change", choose);
@@ -260,10 +288,17 @@
   chart.addEventListener("pointerdown", (event) => read(nearest(event)));
   chart.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && read(null));
   chart.addEventListener("keydown", press);
-  for (const part of section.querySelectorAll(".enhanced")) part.hidden = false;
+  for (const part of block.querySelectorAll(".enhanced")) part.hidden = false;
   if (data.settings.length === 1) overview.hidden = true; // the chart shows it already
   choose();
   new ResizeObserver(() => {
     if (Math.abs(chart.clientWidth - drawing.width) > 1) draw();
   }).observe(chart);
-})();
+}
+
+document.querySelectorAll(".plot").forEach((block, i) => plot(block, study.charts[i]));
+
+// Pictures that are folded on the screen are printed.
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details.many")) folded.open = true;
+});

@@ -56,5 +56,21 @@ const numbers = (() => {
     return ticks;
   }
 
-  return { interval, linearTicks, logTicks, tick };
+  // Those of some values whose texts do not touch, at the positions that a scale gives them.
+  function apart(values, scale) {
+    let end = -Infinity;
+    return values.filter((value) => {
+      const half = 3.6 * tick(value).length;
+      if (scale(value) - half < end + 6) return false;
+      end = scale(value) + half;
+      return true;
+    });
+  }
+
+  // A number with all its digits.
+  function whole(value) {
+    return value === 0 || Math.abs(value) >= 1e-3 ? value.toLocaleString("en-US", { maximumFractionDigits: 6 }).replace("-", MINUS) : tick(value);
+  }
+
+  return { apart, interval, linearTicks, logTicks, tick, whole };
 })();

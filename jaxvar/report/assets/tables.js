@@ -3,7 +3,7 @@
   function key(row, column) {
     const cell = row.cells[column];
     const given = cell.dataset.sort;
-    return given === undefined ? cell.textContent : given === "" ? null : +given;
+    return given === undefined ? cell.textContent : given === "" ? null : parseFloat(given); // the first of several
   }
 
   function compare(a, b) {
