@@ -33,7 +33,7 @@ from tests import reference
 from tests.helpers import arguments as examples
 from tests.helpers import cases as table
 
-DIM, NUM_ARMS, NUM_ROUNDS, NUM_EPISODES = 3, 6, 150, 40
+DIM, NUM_ARMS, NUM_ROUNDS, NUM_EPISODES, NUM_DUELS = 3, 6, 150, 40, 60
 SEEDS = (0, 5)
 FOLDER = Path(reference.__file__).parent
 FOUND = {p.stem.removesuffix("_numpy"): f"tests.reference.{p.stem}" for p in sorted(FOLDER.glob("*_numpy.py"))}
@@ -43,7 +43,7 @@ TWINS = {
     if "class Twin" in (FOLDER / f"{name}_numpy.py").read_text()
 }
 SETTINGS = {claim.factory: claim.setting for claim in CLAIMS}
-SIZES = {"dim": DIM, "num_rounds": NUM_ROUNDS, "num_episodes": NUM_EPISODES, "capacity": 8}
+SIZES = {"dim": DIM, "num_rounds": NUM_ROUNDS, "num_episodes": NUM_EPISODES, "capacity": 8, "memory": NUM_DUELS}
 CASES = [(name, end) for name in TWINS for end in table.variants(FACTORIES[name])]
 
 trace = functools.partial(jax.jit, static_argnames=("num_rounds", "num_episodes"))(jv.trace)
@@ -105,10 +105,10 @@ def check_duels(name, algorithm, fresh, seed, available=None):
     bound = float(algorithm.theta_bound)
     environment = jv.dueling_bandit(DIM, NUM_ARMS, scale=bound, fresh=fresh, available=available)
     key = jax.random.key(seed)
-    ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_rounds=NUM_ROUNDS, seed=seed))
+    ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_rounds=NUM_DUELS, seed=seed))
     assert ours.status == 0
-    twin, u = twin_of(name, algorithm), drawn(key, seed, NUM_ROUNDS, "uniform", 0, ())
-    for k in range(NUM_ROUNDS):
+    twin, u = twin_of(name, algorithm), drawn(key, seed, NUM_DUELS, "uniform", 0, ())
+    for k in range(NUM_DUELS):
         there = np.arange(NUM_ARMS) if available is None else np.flatnonzero(ours.available[k])
         pair = tuple(there[list(twin.pair(ours.arms[k, there], u[k]))])
         assert pair == (ours.action[k], ours.rival[k]), f"round {k + 1}: {pair}, {(ours.action[k], ours.rival[k])}"
