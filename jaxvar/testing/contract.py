@@ -153,7 +153,8 @@ def check_environment(environment: Environment, *, key: jax.Array | None = None,
     Checks that it is a pytree; shapes; that arms are those of the instance in every round where ``fixed_arms`` says
     so; that at least one arm is available in each round; that nothing is NaN; that methods are pure and a block
     of seeds equals a loop; and that the noise of arm 0 (in duels: of arms 0 and 1) in round 1 has mean zero and the
-    variance that ``noise_var`` states (z-tests on ``num_draws`` draws; a right environment fails with probability below 1e-6).
+    variance that ``noise_var`` states (z-tests on ``num_draws`` draws; a right environment fails with probability
+    below 1e-6).
 
     Args:
       environment: one seed's environment.
