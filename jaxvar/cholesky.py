@@ -34,6 +34,17 @@ def factor(matrix: jax.Array) -> jax.Array:
     return jnp.stack(columns, axis=1)
 
 
+def solve(lower: jax.Array, b: jax.Array) -> jax.Array:
+    """Return ``x [d]`` with ``L L^T x = b [d]`` for ``lower [d, d]``."""
+    dim, forward, back = b.shape[0], list[jax.Array](), list[jax.Array]()
+    for i in range(dim):
+        forward.append((b[i] - sum((lower[i, j] * forward[j] for j in range(i)), jnp.zeros_like(b[i]))) / lower[i, i])
+    for i in reversed(range(dim)):
+        known = (lower[j, i] * back[dim - 1 - j] for j in range(i + 1, dim))
+        back.append((forward[i] - sum(known, jnp.zeros_like(b[i]))) / lower[i, i])
+    return jnp.stack(back[::-1])
+
+
 def shrink(lower: jax.Array, x: jax.Array) -> jax.Array:
     """Return the factor of ``(V + x x^T)^-1`` from the factor ``lower [d, d]`` of ``V^-1``; ``x [d]``."""
     along = transform(lower, x)  # f = L^T x

@@ -23,7 +23,7 @@ class Claim:
     name: str = dataclasses.field(kw_only=False)  # as in print, "Weighted OFUL+"
     factory: str = ""  # as in jaxvar, "weighted_oful_plus"
     reference: str = dataclasses.field(kw_only=False)  # authors and year
-    setting: Literal["bandit", "episodes"] = "bandit"
+    setting: Literal["bandit", "duels", "episodes"] = "bandit"
     regret: str = dataclasses.field(kw_only=False)  # in general, "d sqrt(sum sigma^2) + d"
     deterministic: str = ""  # without noise, "d"; "none claimed" where the source says nothing
     # Whether the algorithm uses the noise variance, and when it must be told.

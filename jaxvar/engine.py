@@ -30,7 +30,7 @@ from chex import ArrayTree
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxvar import episodes, game, parameters, status
+from jaxvar import duels, episodes, game, parameters, status
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
 from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.lowering import OverSeeds, form_for, on_accelerator, spread
@@ -305,7 +305,7 @@ def empty_store(
 
 def game_of(environment: object) -> ModuleType:
     """Return the module whose game the environment is part of."""
-    return episodes if game.is_episodic(environment) else game
+    return {"bandit": game, "dueling": duels, "episodic": episodes}[game.kind_of(environment)]
 
 
 def is_accelerator(mesh: Mesh) -> bool:

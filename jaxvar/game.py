@@ -36,6 +36,14 @@ METHODS: dict[str, tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]
             "pull": ("instance", "observation", "action", "round", "key"),
         },
     ),
+    "dueling": (
+        {"init": (), "pair": ("state", "arms", "key", "side"), "update": ("state", "choice", "x", "reward", "side")},
+        {
+            "init": ("key",),
+            "observe": ("instance", "round", "key"),
+            "duel": ("instance", "observation", "action", "rival", "round", "key"),
+        },
+    ),
     "episodic": (
         {"init": ("model",), "plan": ("state", "model"), "update": ("state", "model", "plan", "step")},
         {"init": ("key",)},
@@ -83,7 +91,7 @@ def begin(
         key = jax.random.wrap_key_data(streams[0], impl="threefry2x32")
         return environment.observe(instance, jnp.int32(1), key)
 
-    algorithm = _with_fixed_arms(algorithm, environment, instance, jax.eval_shape(first, streams))
+    algorithm = with_fixed_arms(algorithm, environment, instance, jax.eval_shape(first, streams))
     memories = tuple(r.init(algorithm, instance) for r in recorders)
     return SeedConstants(instance, None, streams), start(algorithm.init(), streams, memories)
 
@@ -106,7 +114,7 @@ def step(
         wanted["available"] = ("num_arms",)
     check_returned(environment, "observe", observation, wanted)
     side = Side(observation.noise_var, None if available is None else jnp.asarray(available, bool))
-    algorithm = _with_fixed_arms(algorithm, environment, instance, observation)
+    algorithm = with_fixed_arms(algorithm, environment, instance, observation)
     choice = algorithm.select(carry.state, observation.arms, k_algorithm, side)
     check_returned(algorithm, "select", choice, {"action": ()})
     action = jnp.asarray(choice.action).astype(jnp.int32)
@@ -187,7 +195,7 @@ def _fold_round(streams: jax.Array, round: jax.Array) -> Keys:
     return Keys(*(random.threefry(streams[i, 0], streams[i, 1], zero, number) for i in range(len(Keys._fields))))
 
 
-def _with_fixed_arms(
+def with_fixed_arms(
     algorithm: Algorithm, environment: Environment, instance: ArrayTree, observation: object
 ) -> Algorithm:
     """Return the algorithm's form for the arms of ``instance``, where they never change and it has one."""
@@ -234,7 +242,7 @@ def _shown(value: object) -> str:
 
 def check_methods(algorithm: object, environment: object) -> None:
     """Refuse an algorithm or environment without a method of the game, or with one that takes other arguments."""
-    kind = "episodic" if is_episodic(environment) else "bandit"
+    kind = kind_of(environment)
     for role, target, methods in zip(
         ("algorithm", "environment"), (algorithm, environment), METHODS[kind], strict=True
     ):
@@ -254,6 +262,13 @@ def check_methods(algorithm: object, environment: object) -> None:
                 signature.bind(*arguments, **keyword)
             except TypeError:
                 raise ValueError(f"{who}.{name} must take ({', '.join(arguments)}), got {signature}") from None
+
+
+def kind_of(environment: object) -> str:
+    """Return the kind of game that the environment is part of: a key of ``METHODS``."""
+    if is_episodic(environment):
+        return "episodic"
+    return "dueling" if hasattr(environment, "duel") else "bandit"
 
 
 def is_episodic(environment: object) -> bool:
@@ -307,8 +322,7 @@ def check_call(
             f"recorders must be a tuple of recorders from jaxvar.record, got {parameters.shown(recorders)}"
         )
     check_methods(algorithm, environment)
-    episodic = is_episodic(environment)
-    kind = "episodic" if episodic else "bandit"
+    episodic, kind = is_episodic(environment), kind_of(environment)
     wanted, other = ("num_episodes", "num_rounds") if episodic else ("num_rounds", "num_episodes")
     given, wrong = (num_episodes, num_rounds) if episodic else (num_rounds, num_episodes)
     if given is None or wrong is not None:

@@ -30,6 +30,7 @@ LEGEND = (
 SECTIONS: tuple[tuple[str, str, int | None], ...] = (  # title, setting, the paper's table
     ("Table 1: linear bandits", "bandit", 1),
     ("Further algorithms for linear bandits", "bandit", None),
+    ("Duels of arms", "duels", None),
     ("Table 2: linear mixture MDPs, in episodes", "episodes", 2),
     ("Further algorithms for linear mixture MDPs", "episodes", None),
 )

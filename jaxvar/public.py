@@ -17,7 +17,7 @@ from jaxvar import records as record
 from jaxvar.algorithms import catalogue as _catalogue
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.ellipsoid import confidence_ball, cw_oful, greedy, oful
-from jaxvar.algorithms.interface import Choice, Confidence, Model, Side, Step
+from jaxvar.algorithms.interface import Choice, Confidence, Model, Pair, Side, Step
 from jaxvar.algorithms.lin_vdts import lin_vdts
 from jaxvar.algorithms.moments import hf_ucrl_vtr_plus, ucrl_wvtr
 from jaxvar.algorithms.noise_adaptive import lofav, losan
@@ -27,6 +27,7 @@ from jaxvar.algorithms.thompson import fgts_va, lin_ts
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
 from jaxvar.algorithms.ucrl_vtr import ucrl_vtr, ucrl_vtr_plus
 from jaxvar.algorithms.uniform import uniform
+from jaxvar.algorithms.vacdb import max_in_p, vacdb
 from jaxvar.algorithms.var_lin import var_lin, var_lin2
 from jaxvar.algorithms.voful import voful, voful2
 from jaxvar.algorithms.weighted_oful import weighted_lin_ts, weighted_oful, weighted_oful_plus
@@ -34,6 +35,7 @@ from jaxvar.cli import keep_programs, tune_cpu
 from jaxvar.environments import noise, schedules
 from jaxvar.environments.classic_mdp import deep_tree, riverswim
 from jaxvar.environments.data_bandit import data_bandit
+from jaxvar.environments.dueling_bandit import DuelObservation, Outcome, dueling_bandit
 from jaxvar.environments.explicit_mdp import explicit_mdp, kernel_mixture_mdp, tabular_mdp
 from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
 from jaxvar.environments.hypercube import hypercube_bandit, hypercube_blocks
@@ -60,11 +62,14 @@ __all__ = [
     "CellResult",
     "Choice",
     "Confidence",
+    "DuelObservation",
     "Entry",
     "EpisodeTrace",
     "MdpInstance",
     "Model",
     "Observation",
+    "Outcome",
+    "Pair",
     "RunError",
     "RunResult",
     "Side",
@@ -89,6 +94,7 @@ __all__ = [
     "deep_tree",
     "delayed",
     "drifting",
+    "dueling_bandit",
     "explicit_mdp",
     "fgts_va",
     "figures",
@@ -109,6 +115,7 @@ __all__ = [
     "lofav",
     "log_spaced",
     "losan",
+    "max_in_p",
     "mixture_mdp",
     "nets",
     "noise",
@@ -141,6 +148,7 @@ __all__ = [
     "ucrl_vtr_plus",
     "ucrl_wvtr",
     "uniform",
+    "vacdb",
     "var_lin",
     "var_lin2",
     "voful",

@@ -32,6 +32,7 @@ class Event(NamedTuple):
     regret: jax.Array  # []   of this round
     noise_var: jax.Array  # []   of the pulled arm
     state: Any  # the algorithm's
+    rival: jax.Array | None = None  # []   int32, in duels: the second arm; reward, mean and noise_var are the outcome's
 
 
 class EpisodeEvent(NamedTuple):

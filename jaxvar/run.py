@@ -55,6 +55,7 @@ class Trace(NamedTuple):
     reward: jax.Array  # [K]
     noise_var: jax.Array  # [K]   of the pulled arm
     available: jax.Array | None  # [K, num_arms]   bool, which arms could be pulled; None where all could
+    rival: jax.Array | None  # [K]   the second arm, in duels
     regret: jax.Array  # [K]   cumulative
     state: ArrayTree  # [K, ...]   the algorithm's, after each round
     instance: ArrayTree
@@ -189,6 +190,7 @@ def trace(
         reward=event.reward,
         noise_var=event.noise_var,
         available=getattr(observation, "available", None),
+        rival=event.rival,
         state=event.state,
         **ending,
     )

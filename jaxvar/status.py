@@ -8,6 +8,7 @@ INDEFINITE = 4  # the inverse of a design matrix lost its positive definiteness
 MODEL = 8  # a Markov decision process is none: rows that are no distributions, or a path with too much reward
 EMPTY = 16  # no parameter of a net fits all observations
 ABSENT = 32  # an arm was chosen that was not available in the round
+UNSOLVED = 64  # an estimate's equation was not solved up to rounding
 
 _MEANING = {
     CAPACITY: "a layer deeper than the stored capacity was needed",
@@ -16,6 +17,7 @@ _MEANING = {
     MODEL: "the model's transition rows or first states are not distributions, or a path collects more reward than 1",
     EMPTY: "no parameter of the net fits all observations: the confidence set became empty, and the last one was kept",
     ABSENT: "an arm was chosen that was not available: let `select` choose where `side.available` is true",
+    UNSOLVED: "the equation of an estimate was not solved up to rounding by the steps there are",
 }
 
 

@@ -29,6 +29,8 @@ def _found() -> dict[Claim, Callable[..., Any]]:
             claim = dataclasses.replace(claim, factory=name, table=1 if claim.row else None)
             if hasattr(inspect.signature(make).return_annotation, "plan"):
                 claim = dataclasses.replace(claim, setting="episodes", table=2 if claim.row else None)
+            elif hasattr(inspect.signature(make).return_annotation, "pair"):
+                claim = dataclasses.replace(claim, setting="duels")
             found[claim] = make
     order = sorted(found, key=lambda claim: (claim.setting, claim.table or 9, claim.row, claim.name))
     return {claim: found[claim] for claim in order}

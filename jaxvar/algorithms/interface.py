@@ -17,6 +17,9 @@ returns one with more capacity, to rerun with after ``status.CAPACITY``, and ``c
 :class:`Confidence`. A ``num_rounds`` (``num_episodes``), ``noise_bound`` or ``norm_bound`` that the run or the
 environment exceeds is said in a warning, unless the algorithm names it in ``unused``.
 
+An algorithm for duels has ``pair`` in the place of ``select``: its choice also needs a ``rival``, the second arm. Its
+``update`` is given ``x [dim]``, the difference of the two arms, and the reward 1 where the first one won, else 0.
+
 An episodic algorithm has these three instead::
 
     init(model) -> state
@@ -42,7 +45,8 @@ from jaxvar.parameters import Number, number, pytree, static
 class Side(NamedTuple):
     """Information that the environment reveals beyond the reward."""
 
-    noise_var: jax.Array  # the round's noise variance: [num_arms] in select; [], of the pulled arm, in update
+    # The round's noise variance: [num_arms] in select; [], of the pulled arm or the duel, in update; None in pair.
+    noise_var: Any
     available: jax.Array | None = None  # [num_arms]   bool, in select; None where all arms are available
 
     def mask(self, num_arms: int) -> jax.Array:
@@ -60,6 +64,16 @@ class Choice(NamedTuple):
     action: jax.Array  # []   int32, index of the arm
     layer: jax.Array  # []   int32, the layer that will learn, 1-based; 0 where none does
     weight: jax.Array  # []   w, the regression weight of the observation; 0 where none learns
+    status: jax.Array  # []   int32, bits of jaxvar.status
+
+
+class Pair(NamedTuple):
+    """A decision of one of our algorithms for duels."""
+
+    action: jax.Array  # []   int32, index of the first arm
+    rival: jax.Array  # []   int32, index of the second
+    layer: jax.Array  # []   int32, the layer that will learn, 1-based; 0 where none does
+    weight: jax.Array  # []   w, the regression weight of the outcome; 0 where none learns
     status: jax.Array  # []   int32, bits of jaxvar.status
 
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import random
-from jaxvar.algorithms.bandit import pick
-from jaxvar.algorithms.interface import Choice, Model, Side
+from jaxvar.algorithms.bandit import by_rank, pick
+from jaxvar.algorithms.interface import Choice, Model, Pair, Side
 from jaxvar.parameters import pytree
 
 
@@ -22,7 +22,7 @@ class UniformPlan(NamedTuple):
 
 @pytree
 class UniformPlay:
-    """Uniform play, in rounds and in episodes: the yardstick for all others; built by :func:`uniform`."""
+    """Uniform play, in rounds, duels and episodes: the yardstick for all others; built by :func:`uniform`."""
 
     def init(self, model: Model | None = None) -> tuple[()]:
         """Return nothing to remember."""
@@ -33,6 +33,14 @@ class UniformPlay:
         action = pick(side.mask(arms.shape[0]), random.key_words(key), "random")
         zero = jnp.zeros_like(action)
         return Choice(action, zero, zero.astype(arms.dtype), zero)
+
+    def pair(self, state: tuple[()], arms: jax.Array, key: jax.Array, side: Side) -> Pair:
+        """Choose any two of ``arms [num_arms, dim]``, each by itself."""
+        u = random.uniform(random.bits(random.key_words(key), (2,)), jnp.float32)
+        there = side.mask(arms.shape[0])
+        action, rival = by_rank(there, u[0]), by_rank(there, u[1])
+        zero = jnp.zeros_like(action)
+        return Pair(action, rival, zero, zero.astype(arms.dtype), zero)
 
     def plan(self, state: tuple[()], model: Model, key: jax.Array) -> UniformPlan:
         """Choose any action in each state and stage."""
@@ -46,5 +54,5 @@ class UniformPlay:
 
 
 def uniform() -> UniformPlay:
-    """Draw an arm uniformly at random in each round; an action in each state and stage of each episode."""
+    """Draw an arm (in duels, two) uniformly at random in each round; in episodes an action for each state and stage."""
     return UniformPlay()

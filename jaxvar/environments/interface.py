@@ -12,6 +12,12 @@ them defines the regret. The keys of different rounds, and of ``observe`` and ``
 for every algorithm. Optional attributes: ``fixed_arms`` (true if the arms never change, whichever are available:
 ``instance.arms`` are then handed to the algorithm once) and ``max_rounds``.
 
+An environment of duels has ``duel`` in the place of ``pull``, which returns the outcome of a pair of arms and its law,
+``reward []`` (1 where the first arm won, else 0), ``mean []`` and ``noise_var []``. Its observation needs ``arms`` and
+``mean`` (the utilities), and the regret of a round is that of both arms::
+
+    duel(instance, observation, action, rival, round, key) -> outcome
+
 An episodic environment is a Markov decision process given by its tables: an object with a ``horizon`` (the number of
 steps of an episode, static) and one pure method, ``init(key) -> instance``, drawn once per seed. ``instance`` needs
 the fields of :class:`MdpInstance`. What does not depend on the key is held once for all seeds.

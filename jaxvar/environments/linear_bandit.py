@@ -75,18 +75,17 @@ def _noise(name: str, value: Any) -> Any:
     return value
 
 
-def _size(axis: int) -> Callable[[LinearBandit], int | None]:
+def _size(axis: int) -> Callable[[LinearArms], int | None]:
     """Return the rule of a size that may be left out where the arms are given."""
     return lambda bandit: None if isinstance(bandit.arms, Drawn) else bandit.arms.shape[axis]
 
 
 @pytree
-class LinearBandit:
-    r"""Rewards :math:`\langle a, \theta^*\rangle + \epsilon` with arms fixed for a seed or drawn anew in each round."""
+class LinearArms:
+    """Base of the environments whose arms are drawn or given, and whose means follow from ``<a, theta*>``."""
 
     dim: int = count(default=None, rule=_size(1), kw_only=False, doc="d; not needed where ``arms`` is an array.")
     num_arms: int = count(default=None, rule=_size(0), kw_only=False, doc="size of the decision set; likewise.")
-    noise: Any = part(_noise, default=None, doc="from :mod:`jaxvar.noise`; none if not given.")
     arms: Any = part(
         Drawn.or_given(*ARMS),
         default="sphere",
@@ -119,18 +118,8 @@ class LinearBandit:
         """True if the arms are the same in all rounds."""
         return not self.fresh
 
-    @property
-    def noise_bound(self) -> Number:
-        """R: no noise is larger."""
-        return self.noise.bound
-
-    @property
-    def max_rounds(self) -> int | None:
-        """The number of rounds that the noise schedule is given for, if it is."""
-        return getattr(self.noise.schedule, "max_rounds", None)
-
     def check(self) -> None:
-        """Refuse arms, theta* and noise that do not fit together."""
+        """Refuse arms and theta* that do not fit together."""
         given = not isinstance(self.arms, Drawn)
         if given:
             longest: Any = self.norm_bound
@@ -143,17 +132,6 @@ class LinearBandit:
             raise ValueError(f"available must be at most the number of arms, {self.num_arms}, got {self.available.num}")
         if self.theta_star is not None:
             parameters.check_array("theta_star", self.theta_star, (self.dim,), max_norm=1.0)
-        if hasattr(self.noise.schedule, "check_arms"):
-            self.noise.schedule.check_arms(self.num_arms, self.dim)
-        if not isinstance(self.noise, noises.Bernoulli) or parameters.is_traced(self.noise.scale):
-            return
-        if not given or self.theta_star is None:
-            raise ValueError("noise=bernoulli needs arms and theta_star given as arrays, with means in [0, scale]")
-        if not parameters.is_traced(self.arms) and not parameters.is_traced(self.theta_star):
-            means, scale = np.asarray(self.arms) @ np.asarray(self.theta_star), float(self.noise.scale)
-            if means.min() < 0 or means.max() > scale:
-                worst = means.min() if means.min() < 0 else means.max()
-                raise ValueError(f"noise=bernoulli needs means in [0, {scale:g}], got {worst:g}")
 
     def init(self, key: jax.Array) -> LinearInstance:
         """Draw theta*, and the arms where they are fixed."""
@@ -162,26 +140,73 @@ class LinearBandit:
             theta = draw_arms(words, 1, self.dim, "sphere", jnp.result_type(self.norm_bound))[0]
         else:
             theta = jnp.asarray(self.theta_star)
+        theta = self.scaled(theta)
         if not self.fixed_arms:
             return LinearInstance(theta, None, None)
         arms = self._arms(random.key_words(random.fold_in(key, 1)))
         return LinearInstance(theta, arms, inner(arms, theta))
 
-    def observe(self, instance: LinearInstance, round: jax.Array, key: jax.Array) -> Observation:
-        """Return the round's arms, means and noise levels, and which arms are there."""
-        words = random.key_words(key)
+    def scaled(self, theta: jax.Array) -> jax.Array:
+        """Return theta* in the units of the problem."""
+        return theta
+
+    def decision_set(self, instance: LinearInstance, words: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array | None]:
+        """Return the round's arms ``[N, d]``, ``<a, theta*> [N]``, and which arms are there where some are not."""
         if instance.arms is None or instance.mean is None:
             arms = self._arms(words)
             mean = inner(arms, instance.theta_star)
         else:
             arms, mean = instance.arms, instance.mean
+        if self.available is None:
+            return arms, mean, None
+        drawn = self.available.draw(random.bits(words, mean.shape, stream=2))
+        return arms, mean, computed_once(drawn.astype(jnp.float32)) > 0
+
+    def _arms(self, words: jax.Array) -> jax.Array:
+        if not isinstance(self.arms, Drawn):
+            return jnp.asarray(self.arms)
+        drawn = draw_arms(words, self.num_arms, self.dim, self.kind, jnp.result_type(self.norm_bound))
+        return drawn * self.norm_bound
+
+
+@pytree
+class LinearBandit(LinearArms):
+    r"""Rewards :math:`\langle a, \theta^*\rangle + \epsilon` with arms fixed for a seed or drawn anew in each round."""
+
+    noise: Any = part(_noise, default=None, doc="from :mod:`jaxvar.noise`; none if not given.")
+
+    @property
+    def noise_bound(self) -> Number:
+        """R: no noise is larger."""
+        return self.noise.bound
+
+    @property
+    def max_rounds(self) -> int | None:
+        """The number of rounds that the noise schedule is given for, if it is."""
+        return getattr(self.noise.schedule, "max_rounds", None)
+
+    def check(self) -> None:
+        """Refuse arms, theta* and noise that do not fit together."""
+        super().check()
+        if hasattr(self.noise.schedule, "check_arms"):
+            self.noise.schedule.check_arms(self.num_arms, self.dim)
+        if not isinstance(self.noise, noises.Bernoulli) or parameters.is_traced(self.noise.scale):
+            return
+        if isinstance(self.arms, Drawn) or self.theta_star is None:
+            raise ValueError("noise=bernoulli needs arms and theta_star given as arrays, with means in [0, scale]")
+        if not parameters.is_traced(self.arms) and not parameters.is_traced(self.theta_star):
+            means, scale = np.asarray(self.arms) @ np.asarray(self.theta_star), float(self.noise.scale)
+            if means.min() < 0 or means.max() > scale:
+                worst = means.min() if means.min() < 0 else means.max()
+                raise ValueError(f"noise=bernoulli needs means in [0, {scale:g}], got {worst:g}")
+
+    def observe(self, instance: LinearInstance, round: jax.Array, key: jax.Array) -> Observation:
+        """Return the round's arms, means and noise levels, and which arms are there."""
+        words = random.key_words(key)
+        arms, mean, available = self.decision_set(instance, words)
         schedule = self.noise.schedule
         std = schedule.levels(schedule.at(round), arms, random.bits(words, (), stream=1))
         std = jnp.broadcast_to(std, mean.shape)
-        available = None
-        if self.available is not None:
-            drawn = self.available.draw(random.bits(words, mean.shape, stream=2))
-            available = computed_once(drawn.astype(jnp.float32)) > 0
         return Observation(arms, mean, self.noise.variance(std, mean), std, available)
 
     def pull(
@@ -190,12 +215,6 @@ class LinearBandit:
         """Return ``<a, theta*> + noise``, []."""
         mean, std = take(observation.mean, action), take(observation.noise_std, action)
         return mean + self.noise.draw(random.bits(random.key_words(key), ()), std, mean)
-
-    def _arms(self, words: jax.Array) -> jax.Array:
-        if not isinstance(self.arms, Drawn):
-            return jnp.asarray(self.arms)
-        drawn = draw_arms(words, self.num_arms, self.dim, self.kind, jnp.result_type(self.norm_bound))
-        return drawn * self.norm_bound
 
 
 linear_bandit = factory(LinearBandit)

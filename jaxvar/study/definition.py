@@ -32,7 +32,11 @@ from jaxvar.study.own import class_name, described, with_arrays
 _DEFAULT_RECORD = ("regret", "variance")
 _ENTRY_KEYS = ("name", "label", "record", "sweep")
 _ROLES: dict[Role, str] = {"algorithm": "algorithms", "environment": "environments"}  # TOML's key -> Study's field
-_KINDS = {"bandit": "bandits, in rounds", "episodes": "Markov decision processes, in episodes"}
+_KINDS = {
+    "bandit": "bandits, in rounds",
+    "duels": "duels, in rounds",
+    "episodes": "Markov decision processes, in episodes",
+}
 _SPACINGS = {"linear": linear_spaced, "log": log_spaced}
 _MAX_INT32 = 2**31 - 1  # rounds and seeds are int32
 MAX_QUESTION = 2000  # characters
@@ -171,7 +175,8 @@ class Study:
             num = len(self.recorded)
             if self.seeds * num > _MAX_INT32:
                 raise StudyError(f"seeds times records must be at most 2^31 - 1, got {self.seeds} times {num}")
-        _set(self, **{field: _check_entries(self, role) for role, field in _ROLES.items()})
+        _set(self, environments=_check_entries(self, "environment"))  # first: the first one says the kind of game
+        _set(self, algorithms=_check_entries(self, "algorithm"))
         with error_at("reference"):
             if self.reference is not None:
                 labels = [e.label for e in self.algorithms]
@@ -188,8 +193,12 @@ class Study:
 
     @property
     def kind(self) -> str:
-        """``bandit`` or ``episodes``."""
-        return "bandit" if self.episodes is None else "episodes"
+        """``bandit``, ``duels`` or ``episodes``: that of its first environment, where it is played in rounds."""
+        if self.episodes is not None:
+            return "episodes"
+        first = self.environments[0]
+        made = find_factory(first.name, "environment").made if first.target is None else first.target
+        return "duels" if hasattr(made, "duel") else "bandit"
 
     @property
     def unit(self) -> str:

@@ -115,12 +115,13 @@ class Factory:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """``bandit``, ``episodes`` or both: what the algorithm plays, or the environment is."""
+        """Some of ``bandit``, ``duels`` and ``episodes``: what the algorithm plays, or the environment is."""
         if self.role is None:
-            return frozenset({"bandit", "episodes"})
+            return frozenset({"bandit", "duels", "episodes"})
         if self.role == "environment":
-            return frozenset({"bandit" if hasattr(self.made, "observe") else "episodes"})
-        methods = {"bandit": "select", "episodes": "plan"}
+            rounds = "duels" if hasattr(self.made, "duel") else "bandit"
+            return frozenset({rounds if hasattr(self.made, "observe") else "episodes"})
+        methods = {"bandit": "select", "duels": "pair", "episodes": "plan"}
         return frozenset(kind for kind, method in methods.items() if hasattr(self.made, method))
 
 

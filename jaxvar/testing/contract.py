@@ -38,7 +38,7 @@ class ContractError(AssertionError):
 def check_algorithm(
     algorithm: Algorithm, *, dim: int, num_arms: int, key: jax.Array | None = None, absent_arms: bool = False
 ) -> None:
-    """Hold a bandit algorithm to the contract of :mod:`jaxvar.algorithms.interface`.
+    """Hold an algorithm for bandits or duels to the contract of :mod:`jaxvar.algorithms.interface`.
 
     Checks that it is a pytree; that ``init`` works on abstract values; that ``update`` keeps the state's shapes and
     types; that actions are indices of arms; that nothing is NaN; that methods are pure; that a block of
@@ -52,9 +52,10 @@ def check_algorithm(
       key: for the arms and rewards it is tried on.
       absent_arms: whether also to play rounds in which arms are absent, for an algorithm that is to meet such rounds.
     """
+    duels = hasattr(algorithm, "pair") and not hasattr(algorithm, "select")
 
     def one_round(
-        algorithm: Algorithm,
+        algorithm: Any,
         state: object,
         key: jax.Array,
         keeps: Callable[[object], None],
@@ -62,17 +63,24 @@ def check_algorithm(
     ) -> tuple[object, jax.Array]:
         arms_key, select_key, noise_key = (random.fold_in(key, j) for j in range(3))
         arms = draw_arms(random.key_words(arms_key), num_arms, dim, "sphere", float_dtype())
-        choice = algorithm.select(state, arms, select_key, Side(jnp.full(num_arms, 0.01, float_dtype()), available))
-        _require(jnp.shape(choice.action) == (), "choice.action must be one number")
-        _require(jnp.issubdtype(choice.action.dtype, jnp.integer), "choice.action must be an integer")
-        x = arms[choice.action]
+        told = Side(None if duels else jnp.full(num_arms, 0.01, float_dtype()), available)
+        choice = (algorithm.pair if duels else algorithm.select)(state, arms, select_key, told)
+        names = ("action", "rival") if duels else ("action",)
+        for name in names:
+            chosen = getattr(choice, name)
+            _require(jnp.shape(chosen) == (), f"choice.{name} must be one number")
+            _require(jnp.issubdtype(chosen.dtype, jnp.integer), f"choice.{name} must be an integer")
         noise = random.signs(random.bits(random.key_words(noise_key), ()), float_dtype())
-        reward = x[0] + np.asarray(0.1, float_dtype()) * noise
+        if duels:
+            x, reward = arms[choice.action] - arms[choice.rival], (1 + noise) / 2
+        else:
+            x = arms[choice.action]
+            reward = x[0] + np.asarray(0.1, float_dtype()) * noise
         state = algorithm.update(state, choice, x, reward, Side(jnp.asarray(0.01, float_dtype())))
         keeps(state)
-        return state, choice.action
+        return state, jnp.stack([getattr(choice, name) for name in names]) if duels else choice.action
 
-    _require_methods(algorithm, "init", "select", "update")
+    _require_methods(algorithm, "init", "pair" if duels else "select", "update")
     for state, actions in _play_learner(algorithm, lambda a: a.init(), one_round, _ROUNDS, key):
         inside = (np.asarray(actions) >= 0) & (np.asarray(actions) < num_arms)
         _require(np.all(inside), "actions must be arms' indices")
@@ -84,7 +92,7 @@ def check_algorithm(
         word = random.bits(random.key_words(random.fold_in(key, 3)), (num_arms,))
         available = (word >> np.uint32(31) == 0) | (word == jnp.max(word, axis=0))  # never none
         state, action = one_round(algorithm, state, key, lambda state: None, available)
-        return state, jnp.where(available[action], 0, 1)
+        return state, jnp.where(jnp.all(available[action]), 0, 1)
 
     def masked_play(algorithm: Algorithm, key: jax.Array) -> jax.Array:
         keys = jax.vmap(lambda i: random.fold_in(key, i))(jnp.arange(_MASKED_ROUNDS))
@@ -140,12 +148,13 @@ def check_episodic_algorithm(algorithm: EpisodicAlgorithm, *, model: Model, key:
 
 
 def check_environment(environment: Environment, *, key: jax.Array | None = None, num_draws: int = 4096) -> None:
-    """Hold a bandit environment to the contract of :mod:`jaxvar.environments.interface`.
+    """Hold an environment of bandits or duels to the contract of :mod:`jaxvar.environments.interface`.
 
     Checks that it is a pytree; shapes; that arms are those of the instance in every round where ``fixed_arms`` says
     so; that at least one arm is available in each round; that nothing is NaN; that methods are pure and a block
-    of seeds equals a loop; and that the noise of arm 0 in round 1 has mean zero and the variance that ``noise_var``
-    states (z-tests on ``num_draws`` draws; a right environment fails with probability below 1e-6).
+    of seeds equals a loop; and that the noise of arm 0 (in duels: of arms 0 and 1) in round 1 has mean zero and the
+    variance that ``noise_var`` states (z-tests on ``num_draws`` draws; a right environment fails with probability
+    below 1e-6).
 
     Args:
       environment: one seed's environment.
@@ -153,25 +162,37 @@ def check_environment(environment: Environment, *, key: jax.Array | None = None,
       num_draws: draws of the noise.
     """
     key = jax.random.key(0) if key is None else key
-    _require_methods(environment, "init", "observe", "pull")
+    duels = hasattr(environment, "duel")
+    _require_methods(environment, "init", "observe", "duel" if duels else "pull")
 
-    def one_round(environment: Environment, key: jax.Array, number: int = 1) -> _Round:
+    def one_round(environment: Any, key: jax.Array, number: int = 1) -> _Round:
         instance = environment.init(random.fold_in(key, 0))
         round = jnp.asarray(number, jnp.int32)
         observation = environment.observe(instance, round, random.fold_in(random.fold_in(key, 1), round))
         _require(jnp.ndim(observation.arms) == 2, "observation.arms must be [num_arms, dim]")
         num = observation.arms.shape[0]
-        for name in ("mean", "noise_var"):
+        for name in ("mean",) if duels else ("mean", "noise_var"):
             _require(jnp.shape(getattr(observation, name)) == (num,), f"observation.{name} must be [num_arms]")
         available = getattr(observation, "available", None)
         available = jnp.ones(num, bool) if available is None else available
         is_mask = jnp.shape(available) == (num,) and available.dtype == bool
         _require(is_mask, "observation.available must be [num_arms], True or False")
         reward_key = random.fold_in(random.fold_in(key, 2), round)
-        reward = environment.pull(instance, observation, jnp.int32(num - 1), round, reward_key)
+        reward, _, noise_var = result(environment, instance, observation, num - 1, round, reward_key)
         _require(jnp.shape(reward) == (), "the reward must be one number")
         fixed = getattr(instance, "arms", None)
-        return observation.arms, observation.mean, observation.noise_var, reward, fixed, available
+        return observation.arms, observation.mean, noise_var, reward, fixed, available
+
+    def result(
+        environment: Any, instance: object, observation: Any, arm: int, round: jax.Array, key: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Return the reward of an arm, or of its duel with the next one, with its mean and its variance."""
+        if duels:
+            rival = jnp.int32((arm + 1) % observation.arms.shape[0])
+            outcome = environment.duel(instance, observation, jnp.int32(arm), rival, round, key)
+            return outcome.reward, outcome.mean, outcome.noise_var
+        reward = environment.pull(instance, observation, jnp.int32(arm), round, key)
+        return reward, observation.mean[arm], observation.noise_var[arm]
 
     def play(environment: Environment, key: jax.Array) -> list[_Round]:
         return [one_round(environment, key, i) for i in (1, 2, 3)]
@@ -185,12 +206,14 @@ def check_environment(environment: Environment, *, key: jax.Array | None = None,
         _require_close(seen[0][4], seen[0][0], "fixed_arms is true but instance.arms are other arms")
 
     @jax.jit
-    def first_arm(environment: Environment, key: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def first_arm(environment: Any, key: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         instance = environment.init(random.fold_in(key, 0))
         observation = environment.observe(instance, jnp.int32(1), random.fold_in(key, 1))
         keys = jax.vmap(lambda i: random.fold_in(random.fold_in(key, 2), i))(jnp.arange(num_draws))
-        rewards = jax.vmap(lambda k: environment.pull(instance, observation, jnp.int32(0), jnp.int32(1), k))(keys)
-        return rewards, observation.mean[0], observation.noise_var[0]
+        rewards, means, variances = jax.vmap(lambda k: result(environment, instance, observation, 0, jnp.int32(1), k))(
+            keys
+        )
+        return rewards, means[0], variances[0]
 
     rewards, mean, stated = first_arm(environment, key)
     noise, variance = np.asarray(rewards, np.float64) - float(mean), float(stated)

@@ -18,8 +18,8 @@ from jaxvar.algorithms.save import FixedSave
 from tests.helpers import cases as table
 
 KEY = jax.random.key(7)
-QUICK_ALGORITHMS = {"oful-data_free", "save", "uniform"}
-QUICK_ENVIRONMENTS = {"hypercube", "linear-some-arms", "linear-sphere-fixed", "table-bernoulli"}
+QUICK_ALGORITHMS = {"max_in_p", "oful-data_free", "save", "uniform"}
+QUICK_ENVIRONMENTS = {"duels", "hypercube", "linear-some-arms", "linear-sphere-fixed", "table-bernoulli"}
 
 
 def rows(pairs, quick):
@@ -105,7 +105,7 @@ class Drifting:
         return observation.arms[action] @ instance.theta_star + self.std * jax.random.normal(key)
 
 
-@pytest.mark.parametrize("make", rows(table.ALGORITHMS, QUICK_ALGORITHMS))
+@pytest.mark.parametrize("make", rows([*table.ALGORITHMS, *table.DUELING_ALGORITHMS], QUICK_ALGORITHMS))
 def test_algorithms_keep_the_contract(make):
     """One table, one contract: whatever holds for one algorithm holds for all."""
     made = make()

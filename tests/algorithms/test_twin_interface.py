@@ -12,6 +12,8 @@ A module ``tests/reference/<factory>_numpy.py`` that has a class ``Twin`` is com
 A twin for episodes has ``plan(self, phi, reward, horizon, u)``, which returns ``policy [H, S]``, and
 ``update(self, stage, state, action, next_state, reward)`` instead. Its ``u`` is ``[H, S]``.
 
+A twin for duels has ``pair(self, arms, u)``, which returns the two arms, and ``update(self, z, won)``.
+
 The twin follows the algorithm's own path, so that every round is a test of its own. Where arms come and go, it is given
 only those that are there.
 """
@@ -31,7 +33,7 @@ from tests import reference
 from tests.helpers import arguments as examples
 from tests.helpers import cases as table
 
-DIM, NUM_ARMS, NUM_ROUNDS, NUM_EPISODES = 3, 6, 150, 40
+DIM, NUM_ARMS, NUM_ROUNDS, NUM_EPISODES, NUM_DUELS = 3, 6, 150, 40, 60
 SEEDS = (0, 5)
 FOLDER = Path(reference.__file__).parent
 FOUND = {p.stem.removesuffix("_numpy"): f"tests.reference.{p.stem}" for p in sorted(FOLDER.glob("*_numpy.py"))}
@@ -41,7 +43,7 @@ TWINS = {
     if "class Twin" in (FOLDER / f"{name}_numpy.py").read_text()
 }
 SETTINGS = {claim.factory: claim.setting for claim in CLAIMS}
-SIZES = {"dim": DIM, "num_rounds": NUM_ROUNDS, "num_episodes": NUM_EPISODES, "capacity": 8}
+SIZES = {"dim": DIM, "num_rounds": NUM_ROUNDS, "num_episodes": NUM_EPISODES, "capacity": 8, "memory": NUM_DUELS}
 CASES = [(name, end) for name in TWINS for end in table.variants(FACTORIES[name])]
 
 trace = functools.partial(jax.jit, static_argnames=("num_rounds", "num_episodes"))(jv.trace)
@@ -99,6 +101,21 @@ def check_bandit(name, algorithm, fixed, seed, masked=False):
         assert_estimates(twin, ours.state, k, "round")
 
 
+def check_duels(name, algorithm, fresh, seed, available=None):
+    bound = float(algorithm.theta_bound)
+    environment = jv.dueling_bandit(DIM, NUM_ARMS, scale=bound, fresh=fresh, available=available)
+    key = jax.random.key(seed)
+    ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_rounds=NUM_DUELS, seed=seed))
+    assert ours.status == 0
+    twin, u = twin_of(name, algorithm), drawn(key, seed, NUM_DUELS, "uniform", 0, ())
+    for k in range(NUM_DUELS):
+        there = np.arange(NUM_ARMS) if available is None else np.flatnonzero(ours.available[k])
+        pair = tuple(there[list(twin.pair(ours.arms[k, there], u[k]))])
+        assert pair == (ours.action[k], ours.rival[k]), f"round {k + 1}: {pair}, {(ours.action[k], ours.rival[k])}"
+        twin.update(ours.arms[k, pair[0]] - ours.arms[k, pair[1]], ours.reward[k])
+        assert_estimates(twin, ours.state, k, "round")
+
+
 def check_episodes(name, algorithm, seed):
     sizes = {"num_states": 4, "num_actions": 3, "dim": DIM, "horizon": table.MODEL_SIZE["horizon"]}
     environment = jv.mixture_mdp(**sizes, model_seed=1, concentration=0.5)
@@ -126,11 +143,16 @@ def test_follows_its_twin(name, end):
     for seed in SEEDS:
         if SETTINGS[name] == "episodes":
             check_episodes(name, algorithm, seed)
+        elif SETTINGS[name] == "duels":
+            check_duels(name, algorithm, False, seed)
+            check_duels(name, algorithm, True, seed)
         else:
             check_bandit(name, algorithm, True, seed)
             check_bandit(name, algorithm, False, seed)
     if SETTINGS[name] == "bandit":
         check_bandit(name, algorithm, True, SEEDS[0], masked=True)
+    elif SETTINGS[name] == "duels":
+        check_duels(name, algorithm, False, SEEDS[0], available=3)
 
 
 def test_every_algorithm_has_a_twin():

@@ -62,6 +62,7 @@ NEEDED = {
     "kernel_mixture_mdp": table.KERNEL_MIXTURE,
     "tabular_mdp": table.TABULAR,
     "hypercube_blocks": {"levels": [0.5, 1.0]},
+    "dueling_bandit": {"num_arms": 3},
     "linear_bandit": {"num_arms": 3},
     "data_bandit": {"task": "wine"},
     "table_bandit": table.TABLE,

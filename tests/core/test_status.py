@@ -145,4 +145,4 @@ def test_describe():
     assert "definite" in jv.status.describe(jv.status.INDEFINITE)
     assert "empty" in jv.status.describe(jv.status.EMPTY)
     assert jv.status.describe(jv.status.CAPACITY | jv.status.NONFINITE).count(";") == 1
-    assert jv.status.describe(64) == "unknown status bits 64"
+    assert jv.status.describe(128) == "unknown status bits 128"

@@ -24,6 +24,7 @@ SMALL = {
     "capacity": 2,
     "cells": 4,
     "every": 1,
+    "memory": NUM_ROUNDS,
     "num_directions": 3,
     "num_groups": 2,
     "num_moments": 3,
@@ -64,6 +65,7 @@ def _algorithms(setting):
 
 
 ALGORITHMS = [*_algorithms("bandit"), ("greedy", lambda: jv.greedy(DIM)), ("uniform", jv.uniform)]
+DUELING_ALGORITHMS = [*_algorithms("duels")]
 EPISODIC_ALGORITHMS = [*_algorithms("episodes"), ("uniform", jv.uniform)]
 
 FAMILIES = {
@@ -135,6 +137,8 @@ ENVIRONMENTS = [
     ("table-contexts", lambda: jv.table_bandit(**TABLE, contexts=np.arange(NUM_ROUNDS) % 4)),
     ("table-fixed", lambda: jv.table_bandit(**{name: rows[:1] for name, rows in TABLE.items()})),
     ("data", lambda: jv.data_bandit("wine")),
+    ("duels", lambda: jv.dueling_bandit(DIM, NUM_ARMS, scale=2.0)),
+    ("duels-linear", lambda: jv.dueling_bandit(DIM, NUM_ARMS, link="linear", scale=0.2, fresh=True, available=2)),
     ("replay-some-arms", lambda: _replay(True, available=[True, False, True])),
 ]
 

@@ -60,11 +60,13 @@ def test_every_public_factory_has_its_name_and_kind():
     """Found by inspection: nothing is missing that the catalogue of claims or the package knows."""
     algorithms = {name: factories.public_factories()[name].kinds for name in factories.factory_names("algorithm")}
     claimed = {claim.factory: {claim.setting} for claim in CLAIMS}
-    assert algorithms == claimed | {"greedy": {"bandit"}, "uniform": {"bandit", "episodes"}}
+    assert algorithms == claimed | {"greedy": {"bandit"}, "uniform": {"bandit", "duels", "episodes"}}
     environments = {name: factories.public_factories()[name].kinds for name in factories.factory_names("environment")}
     bandits = {"linear_bandit", "hypercube_bandit", "hypercube_blocks", "replay_bandit", "table_bandit", "data_bandit"}
     assert {name for name, kinds in environments.items() if kinds == {"bandit"}} == bandits
+    assert environments["dueling_bandit"] == {"duels"}
     assert environments.keys() - bandits == {
+        "dueling_bandit",
         "mixture_mdp",
         "graded_mdp",
         "riverswim",
