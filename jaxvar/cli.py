@@ -47,14 +47,12 @@ VERBS = {
         "Calibrate",
         "calibrate_command",
     ),
-    "export": Verb("Write a study's results to one file.", "jaxvar.study.commands", "export_command"),
+    "export": Verb("Write a study's results to one file.", "jaxvar.commands", "export_command"),
     "figures": Verb("Draw the figures of a study that was run.", "jaxvar.show", "figures"),
     "list": Verb("Print the algorithms with what is claimed of them.", "jaxvar.cli", "print_list", needs_jax=False),
-    "merge": Verb(
-        "Join the parts of a study that were run into several folders.", "jaxvar.study.commands", "merge_command"
-    ),
+    "merge": Verb("Join the parts of a study that were run into several folders.", "jaxvar.commands", "merge_command"),
     "report": Verb("Make one HTML page of a study that was run.", "jaxvar.show", "report"),
-    "run": Verb("Run a study, or resume one that was interrupted.", "jaxvar.study.commands", "Run", "run_command"),
+    "run": Verb("Run a study, or resume one that was interrupted.", "jaxvar.commands", "Run", "run_command"),
     "table": Verb("Print the tables of a study that was run.", "jaxvar.show", "table"),
     "version": Verb("Print the version.", "jaxvar.cli", "print_version", needs_jax=False),
 }

@@ -53,8 +53,8 @@ from jaxvar.study.factories import RunError, StudyError
 from jaxvar.study.result import CellResult, StudyResult, load
 from jaxvar.study.run import run_study
 from jaxvar.study.toml import read_study
-from jaxvar.study.until import run_until_separated
 from jaxvar.theory import audit, calibration
+from jaxvar.until import run_until_separated
 from jaxvar.wrappers.algorithms import batched, delayed
 from jaxvar.wrappers.environments import corrupted, drifting
 

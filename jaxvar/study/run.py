@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
-import os
 import signal
 import sys
 import threading
@@ -13,32 +11,24 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 from tqdm import tqdm
 
-from jaxvar import engine, files, parameters
-from jaxvar.engine import Program, is_accelerator
+from jaxvar import files, parameters
 from jaxvar.files import Damaged
 from jaxvar.game import violated_assumptions
-from jaxvar.memory import free_memory, human_bytes
 from jaxvar.study import store
-from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
 from jaxvar.study.factories import RunError, error_at, in_precision
 from jaxvar.study.limits import check_sizes
 from jaxvar.study.own import cost, try_round
+from jaxvar.study.programs import Programs
 from jaxvar.study.result import StudyResult, at_length, differences, load
-from jaxvar.study.shards import Hooks, Processes, Shorter, Stopped, Task, mesh_for, play, read_shard, stretch_for
+from jaxvar.study.shards import Hooks, Processes, Shorter, Stopped, Task, play, read_shard, stretch_for
 from jaxvar.study.store import Manifest, StoredCell
-
-_MEMORY_SHARE = 0.8  # of the free memory that a chunk may take: other processes need some too
-_COPIES = 3  # of what a chunk holds, on the host while it is written
-_COMPILERS = 8  # programs compiled at a time, at most: each takes some hundred megabytes meanwhile
 
 
 def run_study(
@@ -140,15 +130,14 @@ class _Run:
     def __post_init__(self) -> None:
         self.processes = Processes(self.devices)
         self.shows_progress = self.progress and self.processes.is_writer
-        self.key_data = np.array([self.study.key >> 32, self.study.key % 2**32], np.uint32)
         self.checksums: dict[str, str] = {}  # of the shards of this run; empty text where one is not finished
-        self.programs: dict[tuple[str, int], Program] = {}  # by cell and chunk
-        self.smaller_chunks: dict[tuple[str, int], int | None] = {}  # likewise
 
     def go(self, resume: bool, force: bool) -> None:
         """Choose chunks, and play what is not there yet."""
         with contextlib.ExitStack() as stack:
             self.stop_asked = stack.enter_context(_stop_signals())
+            given = (self.study, self.devices, self.processes, self.checkpoint_seconds, self.shows_progress)
+            self.programs = Programs(*given, self.stop_asked, self._say)
 
             def enter() -> None:
                 files.make_folder(self.folder)
@@ -182,8 +171,8 @@ class _Run:
             stored = np.array([known.get(cell.hash, 0) for cell in self.study.cells], np.int32)
             agreed = self.processes.agree(stored).tolist()
             each = list(zip(agreed, self.study.cells, strict=True))
-            self._compile([(cell, self._first_chunk(cell)) for chunk, cell in each if not chunk])
-            chunks = [chunk or self._chosen_chunk(cell) for chunk, cell in each]
+            self.programs.compile([(cell, self.programs.first_chunk(cell)) for chunk, cell in each if not chunk])
+            chunks = [chunk or self.programs.chosen_chunk(cell) for chunk, cell in each]
             run = store.this_run(self.devices, self.study.precision)
             manifest = dataclasses.replace(store.new_manifest(self.study, chunks), runs=(run,))
             if before is not None:
@@ -232,10 +221,10 @@ class _Run:
             missing.append([first for first, there in zip(share, is_there, strict=True) if not there])
         each = zip(self.study.cells, manifest.cells, missing, strict=True)
         to_play = [(cell, stored.chunk) for cell, stored, firsts in each if firsts]
-        self._compile(to_play)
+        self.programs.compile(to_play)
         for cell, chunk in to_play:
-            if self._smaller_chunk(cell, chunk) is not None:
-                raise RunError(f"cell {cell.title}: {self._needs(cell, chunk)}")
+            if self.programs.smaller_chunk(cell, chunk) is not None:
+                raise RunError(f"cell {cell.title}: {self.programs.needs(cell, chunk)}")
         return missing
 
     def _is_there(self, manifest: Manifest, cell: StoredCell, first: int) -> bool:
@@ -262,92 +251,6 @@ class _Run:
             shards = {k: v for k, v in {**manifest.shards, **self.checksums}.items() if v}
             dataclasses.replace(manifest, updated=store.now(), shards=shards).write(self.folder)
 
-    def _compile(self, wanted: list[tuple[Cell, int]]) -> None:
-        """Compile the programs of cells with their chunks side by side, each program once."""
-        first_of = dict[object, tuple[Cell, int]]()
-        for cell, chunk in wanted:
-            leaves, structure = jax.tree.flatten((cell.algorithm, cell.environment, cell.recorders))
-            kind = (structure, tuple((np.shape(x), jax.dtypes.result_type(x)) for x in leaves), chunk)
-            if (cell.hash, chunk) not in self.smaller_chunks:
-                first_of.setdefault(kind, (cell, chunk))
-
-        if self.processes.are_many or len(first_of) < 2:  # many processes agree on every number, one after the other
-            return
-
-        def compile(cell: Cell, chunk: int) -> None:
-            with in_precision(self.study.precision):  # it is of the thread
-                self._smaller_chunk(cell, chunk)
-
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, _COMPILERS)) as threads:
-            started = [threads.submit(compile, cell, chunk) for cell, chunk in first_of.values()]
-            bar = {"unit": "program", "total": len(started), "leave": False, "disable": not self.shows_progress}
-            try:
-                for done in tqdm(as_completed(started), desc="compiling", **bar):
-                    done.result()
-            finally:
-                threads.shutdown(cancel_futures=True)
-
-    def _first_chunk(self, cell: Cell) -> int:
-        """Return the seeds per shard to begin with: those given, or as many as play for some seconds."""
-        mesh = Mesh(np.array(self.devices), ("runs",))
-        return self.study.chunk or engine.chosen_chunk(cell.environment, self.study.seeds, self.study.length, mesh)
-
-    def _chosen_chunk(self, cell: Cell) -> int:
-        """Return the seeds per shard of a cell that has none yet: fewer, where memory is scarce."""
-        given, chunk = self.study.chunk, self._first_chunk(cell)
-        while (smaller := self._smaller_chunk(cell, chunk)) is not None:
-            if given is not None or smaller == 0:
-                hint = f"a chunk of {smaller} would fit" if smaller else "not even a few seeds would fit"
-                raise RunError(f"cell {cell.title}: {self._needs(cell, chunk)}; {hint}")
-            self._say(f"cell {cell.title}: {self._needs(cell, chunk)}; {smaller} seeds at a time are played instead")
-            chunk = smaller
-        return chunk
-
-    def _smaller_chunk(self, cell: Cell, chunk: int) -> int | None:
-        """Return None if a chunk fits into the memory, else one that may; 0 if none does."""
-        if self.processes.agree_on_number(self.stop_asked()):  # a program was compiled since the last time
-            raise KeyboardInterrupt
-        key = (cell.hash, chunk)
-        if key not in self.smaller_chunks:
-            needed, free = self._memory(cell, chunk)
-            smaller = -1
-            if free is not None and needed > _MEMORY_SHARE * free:
-                widest = engine.block_shape(1 << 20, mesh_for(1 << 20, self.devices[:1]))[0]
-                unit = len(self.devices) * min(widest, chunk) if chunk > len(self.devices) else 1
-                smaller = min(int(chunk * _MEMORY_SHARE * free / needed), chunk - 1) // unit * unit
-            agreed = self.processes.agree_on_number(smaller)
-            self.smaller_chunks[key] = None if agreed < 0 else agreed
-        return self.smaller_chunks[key]
-
-    def _memory(self, cell: Cell, chunk: int) -> tuple[int, int | None]:
-        """Return the bytes that a chunk needs, and the bytes that are free."""
-        program = self._program(cell, chunk)
-        stretch = stretch_for(program, self.study.length, self.checkpoint_seconds)
-        needed = program.memory(stretch.next(self.study.length))  # on one device
-        if not is_accelerator(program.mesh):  # all devices share one memory
-            held = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(program.shapes))
-            needed = needed * program.mesh.size + _COPIES * held
-        return needed, free_memory(program.mesh)
-
-    def _needs(self, cell: Cell, chunk: int) -> str:
-        needed, free = self._memory(cell, chunk)
-        sizes = human_bytes(needed), human_bytes(free or 0)
-        return f"{chunk} seeds at a time need {sizes[0]} of memory, and {sizes[1]} are free"
-
-    def _program(self, cell: Cell, chunk: int) -> Program:
-        key = (cell.hash, chunk)
-        if key not in self.programs:
-            self.programs[key] = Program(
-                algorithm=cell.algorithm,
-                environment=cell.environment,
-                key_data=self.key_data,
-                rounds=self.study.recorded,
-                recorders=cell.recorders,
-                chunk=chunk,
-                mesh=mesh_for(chunk, self.devices),
-            )
-        return self.programs[key]
-
     def _play(self, manifest: Manifest, missing: list[list[int]]) -> None:
         length, end = manifest.num_rounds, manifest.first_seed + manifest.seeds
         lasting = self._hashes_at_any_length() if any(missing) else set[str]()
@@ -369,7 +272,7 @@ class _Run:
                 if not firsts:
                     continue
                 bar.set_description(stored.algorithm[:30], refresh=False)
-                program = self._program(cell, stored.chunk)
+                program = self.programs.program(cell, stored.chunk)
                 stretch = stretch_for(program, length, self.checkpoint_seconds)
                 save_due = _timer(self.checkpoint_seconds)
                 for first in firsts:

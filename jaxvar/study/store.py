@@ -89,7 +89,7 @@ class Manifest:
     runs: tuple[Table, ...]  # versions and devices, one entry for each change of them
     shards: Mapping[str, str]  # file -> SHA-256
     format: int = FORMAT
-    stopping: Table | None = None  # rule and decisions of jaxvar.study.until, if it chose the number of seeds
+    stopping: Table | None = None  # rule and decisions of jaxvar.until, if it chose the number of seeds
 
     def table(self) -> dict[str, object]:
         """Return the manifest as JSON has it: without a rule where none was used."""

@@ -22,6 +22,7 @@ from jaxvar import constants as presets
 from jaxvar import parameters, random
 from jaxvar.algorithms.save import save
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
+from jaxvar.commands import OrNone
 from jaxvar.environments import noise
 from jaxvar.environments.linear_bandit import linear_bandit
 from jaxvar.environments.random_mdp import mixture_mdp
@@ -30,7 +31,6 @@ from jaxvar.figures.style import SMALL, VERMILION, Drawing, Width, finish, looks
 from jaxvar.figures.style import save as save_figure
 from jaxvar.files import write_whole
 from jaxvar.report.markup import render
-from jaxvar.study.commands import OrNone
 from jaxvar.study.factories import error_at, in_precision
 from jaxvar.theory import bandit, martingales, mixture, one_layer
 from jaxvar.theory import reference_ridge as layers

@@ -11,9 +11,9 @@ import numpy as np
 import tyro
 
 from jaxvar.analysis.captions import percent, seeds_text
+from jaxvar.commands import OrNone
 from jaxvar.exit_codes import DONE, FAILED, exit_code
 from jaxvar.figures.style import Drawing, Look, Width, finish, looks, panels, plain, save, style
-from jaxvar.study.commands import OrNone
 from jaxvar.study.factories import error_at
 from jaxvar.tables.render import Column, Table
 from jaxvar.theory.calibration import (

@@ -23,8 +23,8 @@ import numpy as np
 import tqdm
 
 import jaxvar as jv
-from jaxvar import engine, files, memory, show
-from jaxvar.study import commands, factories, run, store
+from jaxvar import commands, engine, files, memory, show
+from jaxvar.study import factories, programs, store
 from jaxvar.study.cells import digest, jsonable
 from jaxvar.study.own import try_round
 from tests.core import test_bad_input as bad
@@ -74,7 +74,7 @@ def prepare(base):
     def reached(*args, **kwargs):
         raise Reached
 
-    memory.free_memory = run.free_memory = lambda mesh=None: FREE
+    memory.free_memory = programs.free_memory = lambda mesh=None: FREE
     engine.Program.compile = compiled
     engine.Program.advance = engine.Program.play = reached
 

@@ -12,9 +12,9 @@ import pytest
 import jaxvar as jv
 from jaxvar import cli, listing, tables
 from jaxvar.algorithms.catalogue import CLAIMS
+from jaxvar.commands import Run, _changed
 from jaxvar.files import csv_entry
 from jaxvar.study import store
-from jaxvar.study.commands import Run, _changed
 from jaxvar.study.export import export
 from jaxvar.study.toml import read_study
 from jaxvar.theory.calibrate import Calibrate
@@ -212,8 +212,8 @@ def raises_sigterm(when):
     """Code that runs a study, and gets SIGTERM while JAX is imported, the study is read, or programs are compiled."""
     asked = {
         "import": "sys.meta_path.insert(0, types.SimpleNamespace(find_spec=stop))",
-        "read": "from jaxvar.study import commands; commands.read_study = stop",
-        "compile": "from jaxvar.study import run; mesh = run.mesh_for; run.mesh_for = lambda *a: stop() or mesh(*a)",
+        "read": "from jaxvar import commands; commands.read_study = stop",
+        "compile": "from jaxvar.study import programs as p; f = p.mesh_for; p.mesh_for = lambda *a: stop() or f(*a)",
     }
     return f"""
 import os, signal, sys, types

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from jaxvar.study.commands import Run, run_command
+from jaxvar.commands import Run, run_command
 from tests.helpers.small_study import stored
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -32,7 +32,7 @@ noise = { name = "two_point", std = 0.3 }
 SCRIPT = """
 import os, pathlib, signal, sys, jax
 from jaxvar.study import hosts, run
-from jaxvar.study.commands import Run, run_command
+from jaxvar.commands import Run, run_command
 if sys.argv[6:] == ["dies"]:
     played, play = [], run.play
     def play_once(*args):

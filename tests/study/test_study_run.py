@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar.study import definition, run, store
+from jaxvar.commands import Run, export_command, merge_command, run_command
+from jaxvar.engine import Program
+from jaxvar.study import definition, programs, run, store
 from jaxvar.study.cells import cells
-from jaxvar.study.commands import Run, export_command, merge_command, run_command
 from jaxvar.study.result import failures, merge
 from jaxvar.study.shards import Stretch
 from tests.helpers.small_study import BANDIT, OFUL, SMALL_TOML, UNIFORM, arrays, small_study, stored
@@ -69,7 +70,7 @@ def compilations():
 def interrupt_after(monkeypatch, num):
     """Let a run be stopped after ``num`` calls of a program, by a real signal."""
     calls = []
-    program = run.Program.advance
+    program = Program.advance
 
     def spy(self, *args):
         calls.append(args)
@@ -77,14 +78,14 @@ def interrupt_after(monkeypatch, num):
             signal.raise_signal(signal.SIGINT)
         return program(self, *args)
 
-    monkeypatch.setattr(run.Program, "advance", spy)
+    monkeypatch.setattr(Program, "advance", spy)
 
 
 def rounds_played(monkeypatch):
     """A list that gets the first round and the number of rounds of every call of a program."""
     played = []
-    program = run.Program.advance
-    monkeypatch.setattr(run.Program, "advance", lambda self, *args: played.append(args[2:]) or program(self, *args))
+    program = Program.advance
+    monkeypatch.setattr(Program, "advance", lambda self, *args: played.append(args[2:]) or program(self, *args))
     return played
 
 
@@ -132,7 +133,7 @@ def test_a_second_run_plays_and_compiles_nothing(whole, copy, tmp_path):
 
 def test_each_program_is_compiled_once_and_beside_the_others(whole, tmp_path, monkeypatch):
     compiled, together = [], threading.Barrier(2, timeout=60)
-    memory = run.Program.memory
+    memory = Program.memory
 
     def spy(self, num_rounds):
         if threading.current_thread() is not threading.main_thread():
@@ -140,7 +141,7 @@ def test_each_program_is_compiled_once_and_beside_the_others(whole, tmp_path, mo
             together.wait()  # broken, unless both are under way at once
         return memory(self, num_rounds)
 
-    monkeypatch.setattr(run.Program, "memory", spy)
+    monkeypatch.setattr(Program, "memory", spy)
     play(small_study(), tmp_path / "study")
     assert sorted(compiled) == ["Oful", "UniformPlay"]  # two cells of each
     assert stored(tmp_path / "study") == stored(whole)
@@ -348,7 +349,7 @@ def test_parts_of_different_studies_are_not_merged(whole, tmp_path):
 
 @pytest.mark.slow
 def test_a_chunk_that_does_not_fit_is_refused_or_made_smaller(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(run, "free_memory", lambda mesh: 40_000)
+    monkeypatch.setattr(programs, "free_memory", lambda mesh: 40_000)
     with pytest.raises(
         jv.RunError, match=r"64 seeds at a time need [\d.]+ KiB of memory, and 39.1 KiB are free; a chunk"
     ):
@@ -357,7 +358,7 @@ def test_a_chunk_that_does_not_fit_is_refused_or_made_smaller(tmp_path, monkeypa
     result = play(small_study(chunk=None, seeds=64, algorithms=[UNIFORM]), tmp_path / "chosen")
     assert "seeds at a time are played instead" in capsys.readouterr().err
     assert {c["chunk"] for c in result.config["cells"]} < {8, 16, 24, 32}
-    monkeypatch.setattr(run, "free_memory", lambda mesh: 10)
+    monkeypatch.setattr(programs, "free_memory", lambda mesh: 10)
     with pytest.raises(jv.RunError, match="not even a few seeds would fit"):
         play(small_study(chunk=None, seeds=64, algorithms=[UNIFORM]), tmp_path / "none")
 

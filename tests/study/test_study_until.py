@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar import files
+from jaxvar import files, until
+from jaxvar.commands import Run, run_command
+from jaxvar.engine import Program
 from jaxvar.report import page
-from jaxvar.study import run, store, until
-from jaxvar.study.commands import Run, run_command
+from jaxvar.study import store
 from tests.helpers.small_study import BANDIT, OFUL, SMALL_TOML, UNIFORM, small_study, stored
 from tests.helpers.synthetic_study import cell, study
 
@@ -36,8 +37,8 @@ def rule_of(folder):
 
 def calls(monkeypatch):
     """A list that gets an entry for every call of a program."""
-    found, program = [], run.Program.advance
-    monkeypatch.setattr(run.Program, "advance", lambda self, *args: found.append(args) or program(self, *args))
+    found, program = [], Program.advance
+    monkeypatch.setattr(Program, "advance", lambda self, *args: found.append(args) or program(self, *args))
     return found
 
 
@@ -97,7 +98,7 @@ def test_a_tolerance_decides_on_algorithms_that_play_alike(tmp_path):
 @pytest.mark.parametrize("num", [2, 8, 14])
 def test_interrupted_and_resumed(whole, tmp_path, monkeypatch, num):
     # Three cells have two shards at stage 1, two more at stage 2 and one at stage 3: stopped within each of them.
-    program, done = run.Program.advance, []
+    program, done = Program.advance, []
 
     def stop(self, *args):
         done.append(args)
@@ -106,7 +107,7 @@ def test_interrupted_and_resumed(whole, tmp_path, monkeypatch, num):
         return program(self, *args)
 
     with monkeypatch.context() as patched:
-        patched.setattr(run.Program, "advance", stop)
+        patched.setattr(Program, "advance", stop)
         with pytest.raises(KeyboardInterrupt):
             play(tmp_path)
     assert stored(tmp_path).items() < stored(whole).items()
@@ -183,8 +184,8 @@ def test_the_reference_that_was_swept_too_has_the_same_setting():
              (("one", 1.0), ("other", 2.0))]  # fmt: skip
     found = until._comparisons(staged_study(algorithms=swept, reference="one"), ())
     assert [(c.algorithm, c.cell, c.reference) for c in found] == [
-        ("other, delta = 0.01", 2, 0),
-        ("other, delta = 0.1", 3, 1),
+        ("other, failure probability δ = 0.01", 2, 0),
+        ("other, failure probability δ = 0.1", 3, 1),
     ]
     with pytest.raises(
         jv.StudyError, match="'uniform' on 'bandit': a comparison needs one cell of the reference 'one'"
@@ -225,11 +226,9 @@ def test_the_command(toml, tmp_path, capsys):
     assert run_command(Run(**options)) == 0
     found = capsys.readouterr()
     assert found.out == f"{tmp_path / 'out'}\n"
-    assert (
-        "stage 1 of 2, 20 seeds: 0 of 2 comparisons decided (open: oful in two noise levels, noise.std = 0.1;"
-        in found.err
-    )
-    assert "oful in two noise levels, noise.std = 0.1: less regret than uniform, decided by 20 seeds\n" in found.err
+    oful = "OFUL in two noise levels, noise (standard deviation) = 0.1"
+    assert f"stage 1 of 2, 20 seeds: 0 of 2 comparisons decided (open: {oful};" in found.err
+    assert f"{oful}: less regret than uniform, decided by 20 seeds\n" in found.err
     assert found.err.endswith(rule_of(tmp_path / "out")["sentence"] + "\n")
 
 

@@ -24,7 +24,7 @@ from jaxvar.study.factories import StudyError
 from jaxvar.study.result import StudyResult, failures, load, merge
 from jaxvar.study.run import run_study
 from jaxvar.study.toml import read_study
-from jaxvar.study.until import run_until_separated, verdicts
+from jaxvar.until import run_until_separated, verdicts
 
 T = TypeVar("T")
 OrNone = Annotated[T | None, tyro.conf.arg(help_behavior_hint="")]  # no "default: None" in the help
@@ -55,7 +55,7 @@ class Run:
     """Most seeds, with --until-separated."""
     error_rate: float = 0.05
     """Probability of a false decision among all comparisons together, with --until-separated."""
-    compare: tuple[str, ...] = ()
+    compare: Annotated[tuple[str, ...], tyro.conf.arg(help_behavior_hint="")] = ()
     """Labels of the algorithms to compare with the reference, with --until-separated; all if not given."""
     tolerance: OrNone[float] = None
     """Share of the reference's regret, with --until-separated: a difference shown to be smaller counts as decided."""
