@@ -140,7 +140,7 @@ def check_table(name: str, value: object, shape: Sequence[int]) -> None:
 def check_choice(name: str, value: object, allowed: Sequence[str]) -> str:
     """Return ``value``, one of a few words."""
     if not isinstance(value, str) or value not in allowed:
-        near = difflib.get_close_matches(str(value), allowed, n=1)
+        near = difflib.get_close_matches(value, allowed, n=1) if isinstance(value, str) else []
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}{hint}")
     return value

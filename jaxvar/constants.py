@@ -183,7 +183,9 @@ def for_bandits(name: str, value: object) -> RadiusConstants:
     """Return ``value``, constants of a bandit's radius or the name of a preset; the paper's where it is None."""
     checked = _preset(name, value, "bandit")
     if not isinstance(checked, RadiusConstants):
-        raise ValueError(f"{name} must come from jaxvar.constants, or be a preset's name, got {value!r}")
+        raise ValueError(
+            f"{name} must come from jaxvar.constants, or be a preset's name, got {parameters.shown(value)}"
+        )
     if checked.setting == "episodes":
         raise ValueError(f"{name} must be a bandit's, got {checked.label!r} with setting 'episodes'")
     return checked
@@ -193,7 +195,9 @@ def episodic(name: str, value: object) -> RadiusConstants:
     """Return ``value``, constants of UCRL-AVE's radius by :func:`for_episodes` or the name of a preset."""
     checked = _preset(name, value, "episodes")
     if not isinstance(checked, RadiusConstants):
-        raise ValueError(f"{name} must come from jaxvar.constants, or be a preset's name, got {value!r}")
+        raise ValueError(
+            f"{name} must come from jaxvar.constants, or be a preset's name, got {parameters.shown(value)}"
+        )
     return for_episodes(checked)
 
 

@@ -111,10 +111,9 @@ class Program:
 
         That is the program of :meth:`advance`; with ``is_whole`` that of :meth:`play`.
         """
-        whole = self._program(num_rounds).lower(*self._abstract(None)).compile() if is_whole else None
-        size = (whole or self.compile(num_rounds)).memory_analysis()
-        total = size.argument_size_in_bytes + size.output_size_in_bytes + size.temp_size_in_bytes
-        return int(total - size.alias_size_in_bytes + size.generated_code_size_in_bytes)
+        if is_whole:
+            return compiled_bytes(self._program(num_rounds).lower(*self._abstract(None)).compile())
+        return compiled_bytes(self.compile(num_rounds))
 
     @functools.cached_property
     def shapes(self) -> RunState:
@@ -171,6 +170,13 @@ class Program:
             return x
         x = np.asarray(x)
         return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
+
+
+def compiled_bytes(compiled: Any) -> int:
+    """Return the bytes that one device needs while it runs a compiled program."""
+    size = compiled.memory_analysis()
+    total = size.argument_size_in_bytes + size.output_size_in_bytes + size.temp_size_in_bytes
+    return int(total - size.alias_size_in_bytes + size.generated_code_size_in_bytes)
 
 
 @functools.cache

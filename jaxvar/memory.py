@@ -79,7 +79,7 @@ def check_calls(num_calls: int, num_runs: int, unit: str = "runs", calls: str = 
 
 def is_small(target: object) -> bool:
     """Return whether no table that an object declares can be large: all its sizes are small, and so are its arrays."""
-    if isinstance(target, bool | str | float | None):
+    if isinstance(target, bool | str | float | type | None):
         return True
     if isinstance(target, int):
         return target <= _SMALL
@@ -167,14 +167,12 @@ def _refuse(sizes: Mapping[str, int], num_seeds: int, free: int | None) -> None:
 
 
 def _named(tree: ArrayTree) -> dict[str, jax.Array]:
-    """Return the arrays of a tree by their paths, random keys left out."""
-    found = jax.tree_util.tree_leaves_with_path(tree)
-    plain = {jax.tree_util.keystr(path, simple=True, separator="."): x for path, x in found}
-    return {
-        name: x
-        for name, x in plain.items()
-        if isinstance(x, jax.Array) and not jnp.issubdtype(x.dtype, jax.dtypes.extended)
-    }
+    """Return the arrays of a tree by their paths, each once, random keys left out."""
+    found: dict[int, tuple[str, jax.Array]] = {}
+    for path, x in jax.tree_util.tree_leaves_with_path(tree):
+        if isinstance(x, jax.Array) and not jnp.issubdtype(x.dtype, jax.dtypes.extended):
+            found[id(x)] = (jax.tree_util.keystr(path, simple=True, separator="."), x)
+    return dict(found.values())
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

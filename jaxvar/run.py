@@ -124,11 +124,15 @@ def run(
     record_at, recorders = renamed_arguments(record_at, recorders, records, record)
     num = check_call(algorithm, environment, key, num_rounds, num_episodes, recorders)
     when = recording.record_rounds(record_at, num)
-    _check_memory(algorithm, environment, tuple(recorders), key, len(when))
+    is_large = _check_memory(algorithm, environment, tuple(recorders), key, len(when))
     while True:
         play = _player(num, type(algorithm), type(environment))
         parts = [engine.as_pytree(part) for part in (algorithm, environment, *recorders)]
-        result = RunResult(jnp.asarray(when), *play(parts, when, random.key_words(key), _seed(seed)))
+        inputs = (parts, when, random.key_words(key), _seed(seed))
+        if is_large:
+            needed = engine.compiled_bytes(play.lower(*inputs).compile())
+            memory.refuse_above(memory.free_memory(), needed, "the seed needs", "make the problem smaller")
+        result = RunResult(jnp.asarray(when), *play(*inputs))
         if parameters.is_traced(result.status) or not engine.needs_capacity(result.status, algorithm):
             return result
         algorithm = engine.grown(algorithm)
@@ -191,7 +195,7 @@ def trace(
 
 
 @functools.cache
-def _player(num: int, *kinds: type) -> Callable[..., tuple[dict[str, jax.Array], jax.Array, jax.Array]]:
+def _player(num: int, *kinds: type) -> jax.stages.Wrapped:
     """Return the compiled function that plays ``num`` rounds of one seed.
 
     Programs of different classes are kept apart: JAX may take two registered dataclasses for one.
@@ -242,10 +246,15 @@ def _check_memory(
     recorders: tuple[Recorder, ...],
     key: jax.Array,
     num_records: int,
-) -> None:
-    """Refuse a seed that does not fit into the memory; inside a caller's ``jit`` that is the caller's to know."""
-    if not any(map(parameters.is_traced, jax.tree.leaves((algorithm, environment, key)))):
-        memory.check(algorithm, environment, recorders, side_by_side=1, num_seeds=1, num_records=num_records)
+) -> bool:
+    """Refuse a seed that does not fit into the memory; inside a caller's ``jit`` that is the caller's to know.
+
+    Returns:
+      Whether it is so large that the compiled program should be asked as well.
+    """
+    if any(map(parameters.is_traced, jax.tree.leaves((algorithm, environment, key)))):
+        return False
+    return memory.check(algorithm, environment, recorders, side_by_side=1, num_seeds=1, num_records=num_records)
 
 
 def _seed(seed: int | jax.Array) -> jax.Array:

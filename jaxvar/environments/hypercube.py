@@ -142,7 +142,7 @@ def hypercube_bandit(
         parameters.check_positive("budget", budget)
         active = min(num_rounds, math.floor(float(budget) / float(level) ** 2 * (1 + 1e-12)))
         if active < 1:
-            raise ValueError(f"budget must be at least level^2 = {float(level) ** 2:g}, got {budget!r}")
+            raise ValueError(f"budget must be at least level^2 = {float(level) ** 2:g}, got {parameters.shown(budget)}")
     _check_multiplier(gap_multiplier, cube_dim, active)
     return HypercubeBandit(
         gap=leaf(gap_multiplier / math.sqrt(96 * active)),
@@ -256,7 +256,7 @@ def hypercube_blocks(
     if order is not None:
         period = np.asarray(parameters.check_array("order", order, (None,)))
         if period.dtype.kind != "i" or period.min() < 0 or period.max() >= len(levels):
-            raise ValueError(f"order must hold integers from 0 to {len(levels) - 1}, got {order!r}")
+            raise ValueError(f"order must hold integers from 0 to {len(levels) - 1}, got {parameters.shown(order)}")
     whole, rest = divmod(num_rounds, len(period))
     block_rounds = np.bincount(period, minlength=len(levels)) * whole
     block_rounds += np.bincount(period[:rest], minlength=len(levels))
@@ -265,8 +265,9 @@ def hypercube_blocks(
             f"order must have every block in {num_rounds} rounds, got none of block {block_rounds.argmin()}"
         )
     _check_multiplier(gap_multiplier, cube_dim, int(block_rounds.min()))
+    multiplier = gap_multiplier if parameters.is_traced(gap_multiplier) else float(gap_multiplier)
     return HypercubeBlocks(
-        gaps=leaf(gap_multiplier / np.sqrt(96 * block_rounds)),
+        gaps=leaf(multiplier / np.sqrt(96 * block_rounds)),
         levels=leaf(levels),
         block_rounds=leaf(block_rounds),
         order=period.astype(np.int32),

@@ -65,13 +65,13 @@ def _available(name: str, value: object) -> SomeArms | ChanceArms | None:
         return ChanceArms(probability=declared.check(name, value))
     except ValueError:
         allowed = "a number of arms (an integer of at least 1) or a probability in (0, 1)"
-        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+        raise ValueError(f"{name} must be {allowed}, got {parameters.shown(value)}") from None
 
 
 def _noise(name: str, value: Any) -> Any:
     value = noises.none() if value is None else value
     if not all(hasattr(value, method) for method in ("draw", "variance", "schedule")):
-        raise ValueError(f"{name} must come from jaxvar.noise or have its methods, got {value!r}")
+        raise ValueError(f"{name} must come from jaxvar.noise or have its methods, got {parameters.shown(value)}")
     return value
 
 

@@ -317,7 +317,7 @@ def sparse(std: Number | Schedule, bound: Number = 1.0) -> Sparse:
     noise = Sparse.of(schedule=std, bound=bound)
     least = noise.schedule.largest
     if not parameters.is_traced(bound) and not parameters.is_traced(least) and float(bound) < float(least):
-        raise ValueError(f"bound must be at least the largest std, {float(least):g}, got {bound!r}")
+        raise ValueError(f"bound must be at least the largest std, {float(least):g}, got {parameters.shown(bound)}")
     return noise
 
 

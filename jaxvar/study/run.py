@@ -23,8 +23,8 @@ from jaxvar import engine, files, parameters
 from jaxvar.engine import Program, is_accelerator
 from jaxvar.files import Damaged
 from jaxvar.game import violated_assumptions
-from jaxvar.memory import free_memory
-from jaxvar.study import shards, store
+from jaxvar.memory import free_memory, human_bytes
+from jaxvar.study import store
 from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
 from jaxvar.study.factories import RunError, error_at, in_precision
@@ -294,7 +294,7 @@ class _Run:
 
     def _needs(self, cell: Cell, chunk: int) -> str:
         needed, free = self._memory(cell, chunk)
-        sizes = shards.human_bytes(needed), shards.human_bytes(free or 0)
+        sizes = human_bytes(needed), human_bytes(free or 0)
         return f"{chunk} seeds at a time need {sizes[0]} of memory, and {sizes[1]} are free"
 
     def _program(self, cell: Cell, chunk: int) -> Program:

@@ -179,15 +179,6 @@ def stretch_for(program: Program, length: int, checkpoint_seconds: float) -> Str
     return Stretch(max(_FIRST_STRETCH // program.chunk, 1), min(_STRETCH_SECONDS, checkpoint_seconds / 2))
 
 
-def human_bytes(size: float) -> str:
-    """Return a number of bytes as text, ``1.5 GiB``."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} TiB"
-
-
 @dataclasses.dataclass(frozen=True)
 class Task:
     """A chunk of seeds to play, and the files that hold it."""

@@ -10,6 +10,7 @@ import jaxvar
 ROOT = Path(jaxvar.__file__).parent
 # Lowest first. A module imports from earlier layers only; a folder may also import from itself.
 LAYERS = (
+    {"checks"},
     {"claims", "files", "parameters", "random", "status"},
     {"constants", "lowering", "tidy"},
     {"ridge"},
@@ -21,6 +22,7 @@ LAYERS = (
     {"game"},
     {"episodes"},
     {"engine"},
+    {"memory"},
     {"wrappers"},
     {"simulate"},
     {"run"},
