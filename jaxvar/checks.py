@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-MAX_COUNT = 2**31 - 1  # what JAX counts in int32
+MAX_COUNT = 2**31 - 2  # what is counted in int32, where one more than the last must be there too
 MAX_HORIZON = 100_000  # steps of an episode
 MAX_TABLE = 2**28  # numbers of a table that a factory writes down: 2 GB in float64
 _SHOWN = 80  # characters of a wrong value in a message
@@ -115,14 +115,14 @@ def check_positive(name: str, value: Any) -> Any:
 
 
 def check_count(name: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
-    """Return ``value``, an integer of at least ``low`` and at most ``high``, or 2^31 - 1 if it is not given."""
+    """Return ``value``, an integer of at least ``low`` and at most ``high``, or 2^31 - 2 if it is not given."""
     allowed = f"an integer of at least {low}" + ("" if high is None else f" and at most {high}")
     try:
         n = operator.index(value)
     except TypeError:
         raise ValueError(f"{name} must be {allowed}, got {shown(value)}") from None
     if high is None and n > MAX_COUNT:
-        raise ValueError(f"{name} must be {allowed} and at most 2^31 - 1, got {shown(value)}")
+        raise ValueError(f"{name} must be {allowed} and at most 2^31 - 2, got {shown(value)}")
     if isinstance(value, bool) or n < low or (high is not None and n > high):
         raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
     return n

@@ -25,7 +25,6 @@ from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.lowering import take
 
 DEFAULT_RECORDERS = (records.regret(), records.variance())
-MAX_ROUNDS = 2**31 - 2  # rounds are counted in int32, and one more than the last must be there too
 STREAMS = ("instance", "contexts", "noise", "algorithm")
 # The methods of algorithm and environment, with the arguments that a game gives them.
 METHODS: dict[str, tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]] = {
@@ -314,7 +313,7 @@ def check_call(
     given, wrong = (num_episodes, num_rounds) if episodic else (num_rounds, num_episodes)
     if given is None or wrong is not None:
         raise ValueError(f"{wanted} must be given for the {kind} environment, and {other} must not")
-    num = parameters.check_count(wanted, given, high=getattr(environment, "max_rounds", None) or MAX_ROUNDS)
+    num = parameters.check_count(wanted, given, high=getattr(environment, "max_rounds", None))
     for sentence in violated_assumptions(algorithm, environment, num):
         warnings.warn(sentence, UserWarning, stacklevel=3)
     return num

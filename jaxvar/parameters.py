@@ -31,6 +31,7 @@ import jax
 import numpy as np
 
 from jaxvar.checks import (
+    MAX_COUNT,
     MAX_HORIZON,
     check_array,
     check_choice,
@@ -49,6 +50,7 @@ from jaxvar.checks import (
 )
 
 __all__ = [
+    "MAX_COUNT",
     "MAX_HORIZON",
     "Array",
     "Number",

@@ -59,7 +59,8 @@ def compare(
     parameters.check_key("key", key)
     parameters.check_count("num_seeds", num_seeds)
     if (num_rounds is None) == (num_episodes is None):
-        raise StudyError(f"give num_rounds or num_episodes, got {short([num_rounds, num_episodes])}")
+        got = f"num_rounds={short(num_rounds)}, num_episodes={short(num_episodes)}"
+        raise StudyError(f"give num_rounds or num_episodes, got {got}")
     unit, given = ("rounds", num_rounds) if num_episodes is None else ("episodes", num_episodes)
     length = parameters.check_count(f"num_{unit}", given)
     for name, targets in (("algorithms", algorithms), ("environments", environments)):

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jaxvar import memory, parameters
-from jaxvar.game import MAX_ROUNDS
 from jaxvar.parameters import Array
 from jaxvar.records import MAX_RECORDS, linear_spaced, log_spaced, record_rounds
 from jaxvar.study.cells import Cell, cells, check_sweep, jsonable, plain_value
@@ -345,8 +344,8 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "name": check_study_name,
     "question": lambda v: v if v == "" else check_text("question", v, most=MAX_QUESTION, lines=True),
     "seeds": _count("seeds"),
-    "rounds": _count("rounds", high=MAX_ROUNDS, optional=True),
-    "episodes": _count("episodes", high=MAX_ROUNDS, optional=True),
+    "rounds": _count("rounds", high=parameters.MAX_COUNT, optional=True),
+    "episodes": _count("episodes", high=parameters.MAX_COUNT, optional=True),
     "records": _check_records,
     "record": _check_record,
     "key": lambda v: parameters.check_count("key", v, low=0, high=2**64 - 1),
