@@ -39,6 +39,7 @@ TOML = sorted(
 TRACED = []  # programs of this case
 FREE = 10**9  # bytes that the machine is said to have: the same cases are then refused everywhere
 MOST_CHARACTERS = 3000  # of a message
+WRAPS = {"batched": {"every": 2}, "corrupted": {"budget": 1.0}, "delayed": {"delay": 2}, "drifting": {"schedule": 0.1}}
 REFUSED, ACCEPTED = ("refused", ""), ("accepted", "")
 
 
@@ -122,18 +123,23 @@ def flip(rng, base):
 
 def corpus():
     """Return studies as tables: those that come with jaxvar, some experiments, and one for each factory there is."""
-    found = [jv.read_study(path).to_config() for path in TOML]
     length = {"bandit": {"rounds": 5}, "episodes": {"episodes": 5}}
     partner = {
         "bandit": {"name": "linear_bandit", "dim": 2, "num_arms": 3, "noise": {"name": "two_point", "std": 0.5}},
         "episodes": {"name": "mixture_mdp", "num_states": 3, "num_actions": 2, "dim": 2, "horizon": 3},
     }
+    tables = []
     for name, factory in factories.public_factories().items():
-        kind = sorted(factory.kinds)[0]
         arguments = {n: x.tolist() if hasattr(x, "tolist") else x for n, x in bad.good(name).items() if x is not None}
-        own = {"name": name, **jsonable(arguments)}
-        both = {"algorithm": {"name": "uniform"}, "environment": partner[kind], factory.role: own}
-        config = {"name": name, "seeds": 4, **length[kind], **{role: [table] for role, table in both.items()}}
+        tables.append((sorted(factory.kinds)[0], factory.role, {"name": name, **jsonable(arguments)}))
+    for name, options in WRAPS.items():
+        role = factories.wrapper_factories()[name].made.HOLDS
+        inner = {"algorithm": {"name": "oful"}, "environment": partner["bandit"]}[role]
+        tables.append(("bandit", role, {**inner, "wrap": {"name": name, **options}}))
+    found = [jv.read_study(path).to_config() for path in TOML]
+    for kind, role, table in tables:
+        both = {"algorithm": {"name": "uniform"}, "environment": partner[kind], role: table}
+        config = {"name": "x", "seeds": 4, **length[kind], **{role: [table] for role, table in both.items()}}
         found.append(jv.Study.from_config(config).to_config())
     return found
 
@@ -252,15 +258,15 @@ ENTRIES = {
 MAKERS = {
     **{name: (make, lambda name=name: bad.good(name)) for name, make in bad.FACTORIES.items()},
     **{f"constants.{name}": (preset.call, dict) for name, preset in factories.PRESETS.items()},
-    "batched": (jv.batched, lambda: {"algorithm": jv.oful(2), "every": 2}),
-    "delayed": (jv.delayed, lambda: {"algorithm": jv.oful(2), "delay": 2}),
-    "corrupted": (jv.corrupted, lambda: {"environment": jv.linear_bandit(2, 3), "budget": 1.0}),
+    **{
+        name: (wrapper.call, lambda name=name, role=wrapper.made.HOLDS: {role: PLAYERS[role], **WRAPS[name]})
+        for name, wrapper in factories.wrapper_factories().items()
+    },
     "simulate": (jv.simulate, lambda: {**PLAYERS, "key": jax.random.key(0), "num_rounds": 5, "num_seeds": 2}),
     "linear_spaced": (jv.linear_spaced, lambda: {"num_rounds": 9, "num": 3}),
     "log_spaced": (jv.log_spaced, lambda: {"num_rounds": 9, "num": 3}),
     "Entry": (jv.Entry, lambda: {"name": "oful"}),
     "Study": (jv.Study, lambda: {"name": "x", "seeds": 2, "rounds": 5, **ENTRIES}),
-    "drifting": (jv.drifting, lambda: {"environment": jv.linear_bandit(2, 3), "schedule": 0.1}),
 }
 CORPUS = corpus()
 
