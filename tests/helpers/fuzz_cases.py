@@ -123,9 +123,9 @@ def flip(rng, base):
 
 def corpus():
     """Return studies as tables: those that come with jaxvar, some experiments, and one for each factory there is."""
-    length = {"bandit": {"rounds": 5}, "episodes": {"episodes": 5}}
     partner = {
         "bandit": {"name": "linear_bandit", "dim": 2, "num_arms": 3, "noise": {"name": "two_point", "std": 0.5}},
+        "duels": {"name": "dueling_bandit", "dim": 2, "num_arms": 3},
         "episodes": {"name": "mixture_mdp", "num_states": 3, "num_actions": 2, "dim": 2, "horizon": 3},
     }
     tables = []
@@ -139,7 +139,8 @@ def corpus():
     found = [jv.read_study(path).to_config() for path in TOML]
     for kind, role, table in tables:
         both = {"algorithm": {"name": "uniform"}, "environment": partner[kind], role: table}
-        config = {"name": "x", "seeds": 4, **length[kind], **{role: [table] for role, table in both.items()}}
+        unit = "episodes" if kind == "episodes" else "rounds"
+        config = {"name": "x", "seeds": 4, unit: 5, **{role: [table] for role, table in both.items()}}
         found.append(jv.Study.from_config(config).to_config())
     return found
 
