@@ -192,8 +192,9 @@ def check_devices(devices: object) -> list[jax.Device]:
     """Return the devices to use; all of the default backend where None is given."""
     if devices is None:
         return list(jax.devices())
-    if not isinstance(devices, list | tuple | np.ndarray) or len(devices) == 0:
+    given = devices.tolist() if isinstance(devices, np.ndarray) else devices
+    if not isinstance(given, list | tuple) or not given:
         raise ValueError(f"devices must be a list of one JAX device or more, got {shown(devices)}")
-    if not all(isinstance(device, jax.Device) for device in devices):
+    if not all(isinstance(device, jax.Device) for device in given):
         raise ValueError(f"devices must hold JAX devices, as jax.devices() does, got {shown(devices)}")
-    return list(devices)
+    return list(given)

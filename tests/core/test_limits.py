@@ -171,7 +171,7 @@ def test_too_many_chunks_are_refused():
 BAD_RUNS = {
     "checkpoint_seconds": [NAN, -1, 0, INF, "a", None, 1j],
     "shard": [1, (1,), (0, 2), (3, 2), "1/2", (1.0, 2), None],
-    "devices": [[], 1, "cpu", [None], [0], [[1], [1, 2]]],
+    "devices": [[], 1, "cpu", [None], [0], [[1], [1, 2]], np.array(0.5)],
     "study": [None, "quick", {}],
     "out": [None, 1, []],
 }
