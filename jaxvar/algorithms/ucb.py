@@ -12,7 +12,6 @@ from jaxvar import random
 from jaxvar.algorithms.bandit import best, declare_ties, declare_tolerance, lost, pick
 from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.claims import Claim
-from jaxvar.lowering import is_layer
 from jaxvar.parameters import Number, choice, count, factory, number, pytree
 
 _ASSUMPTION = "N fixed arms of gaps Delta_a, rewards in [0, 1]"
@@ -93,7 +92,7 @@ class IndexPolicy:
 
     def update(self, state: ArmsState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> ArmsState:
         """Learn the reward of the pulled arm by a step of Welford's recursion."""
-        pulled = is_layer(self.num_arms, choice.action + 1)
+        pulled = np.arange(self.num_arms, dtype=np.int32) == choice.action
         pulls = state.pulls + pulled.astype(jnp.int32)
         ahead = jnp.where(pulled, reward - state.mean, 0)
         mean = state.mean + ahead / jnp.maximum(pulls, 1).astype(self.dtype)
@@ -142,9 +141,9 @@ class UcbV(IndexPolicy):
     terms where :math:`2\zeta = 3c\zeta = \rho`. The regret is at most of the order of
     :math:`\sum_a (\sigma_a^2/\Delta_a + R)\ln T` over the arms of gaps :math:`\Delta_a > 0`.
 
-    The maximum is less stable than it looks: where the best of two arms has no noise and the gap is near
-    :math:`\sigma_2\sqrt{\rho\ln T/T}`, how often it is pulled falls from a share of T to the order of
-    :math:`\sqrt T/\sigma_2`, and is random in between.
+    The numbers of pulls can be unstable. Where the better of two arms has no noise, with ``maximum`` it is pulled in a
+    share of all rounds if the gap is above :math:`\sigma_2\sqrt{\rho\ln T/T}`, and some :math:`\sqrt T/\sigma_2` times
+    if the gap is below; near this gap the number is random.
 
     It is meant for fixed arms: an arm is known by its number alone. Where arms are drawn anew in each round, numbers
     mean nothing, and it learns nothing. Features are ignored.
