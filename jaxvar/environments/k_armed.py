@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from jax.typing import ArrayLike
@@ -41,5 +41,5 @@ def k_armed(means: ArrayLike, noise: Noise | None = None, *, available: int | fl
     Returns:
       The KArmed, a pytree.
     """
-    theta: Any = array_of(1)("means", means)
+    theta = array_of(1)("means", means)
     return factory(KArmed)(arms=np.eye(theta.shape[0]), theta_star=theta, noise=noise, available=available)
