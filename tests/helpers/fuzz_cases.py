@@ -123,9 +123,10 @@ def flip(rng, base):
 
 def corpus():
     """Return studies as tables: those that come with jaxvar, some experiments, and one for each factory there is."""
-    length = {"bandit": {"rounds": 5}, "episodes": {"episodes": 5}}
+    length = {"bandit": {"rounds": 5}, "duels": {"rounds": 5}, "episodes": {"episodes": 5}}
     partner = {
         "bandit": {"name": "linear_bandit", "dim": 2, "num_arms": 3, "noise": {"name": "two_point", "std": 0.5}},
+        "duels": {"name": "dueling_bandit", "dim": 2, "num_arms": 3},
         "episodes": {"name": "mixture_mdp", "num_states": 3, "num_actions": 2, "dim": 2, "horizon": 3},
     }
     tables = []

@@ -718,7 +718,11 @@ def _check_support(name):
     factory = factories.public_factories()[name]
     known = {"dim": 2, "num_arms": 3, "horizon": 3, "num_rounds": 100, "num_episodes": 100, "norm_bound": 2.0}
     algorithm = build(factory, {"threshold": 0.5} if name == "cw_oful" else {}, known).target
-    problems = {"bandit": jv.linear_bandit(2, 3), "episodes": jv.mixture_mdp(3, 2, 2, 3)}
+    problems = {
+        "bandit": jv.linear_bandit(2, 3),
+        "duels": jv.dueling_bandit(2, 3),
+        "episodes": jv.mixture_mdp(3, 2, 2, 3),
+    }
     for kind in factory.kinds:
         refused = [r for r in factories.RECORDERS if unsupported(r, algorithm, problems[kind])]
         assert _traces(algorithm, problems[kind], [r for r in factories.RECORDERS if r not in refused])
