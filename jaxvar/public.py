@@ -24,6 +24,7 @@ from jaxvar.algorithms.noise_adaptive import lofav, losan
 from jaxvar.algorithms.save import save
 from jaxvar.algorithms.sup_lin_ucb import sup_lin_ucb
 from jaxvar.algorithms.thompson import fgts_va, lin_ts
+from jaxvar.algorithms.ucb import ucb1, ucb_v
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
 from jaxvar.algorithms.ucrl_vtr import ucrl_vtr, ucrl_vtr_plus
 from jaxvar.algorithms.uniform import uniform
@@ -40,6 +41,7 @@ from jaxvar.environments.explicit_mdp import explicit_mdp, kernel_mixture_mdp, t
 from jaxvar.environments.hard_mdp import horizon_dependent_mdp, horizon_free_mdp
 from jaxvar.environments.hypercube import hypercube_bandit, hypercube_blocks
 from jaxvar.environments.interface import MdpInstance, Observation
+from jaxvar.environments.k_armed import k_armed
 from jaxvar.environments.linear_bandit import linear_bandit
 from jaxvar.environments.random_mdp import graded_mdp, mixture_mdp
 from jaxvar.environments.replay import replay_bandit
@@ -105,6 +107,7 @@ __all__ = [
     "horizon_free_mdp",
     "hypercube_bandit",
     "hypercube_blocks",
+    "k_armed",
     "keep_programs",
     "kernel_mixture_mdp",
     "lin_ts",
@@ -143,6 +146,8 @@ __all__ = [
     "testing",
     "trace",
     "tune_cpu",
+    "ucb1",
+    "ucb_v",
     "ucrl_ave",
     "ucrl_vtr",
     "ucrl_vtr_plus",

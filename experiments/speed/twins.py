@@ -115,7 +115,7 @@ def _make(name: str, sizes: dict[str, Any]) -> Any:
 def bandit(options: Comparison, name: str, num_rounds: int) -> Any:
     """An algorithm for bandits."""
     dim = NET_DIM if name in NETS else options.dim
-    return _make(name, {"dim": dim, "num_rounds": num_rounds, "threshold": 0.2})
+    return _make(name, {"dim": dim, "num_arms": options.arms, "num_rounds": num_rounds, "threshold": 0.2})
 
 
 def episodic(options: Comparison, name: str, num_episodes: int) -> tuple[Any, Any]:
@@ -253,6 +253,8 @@ def _rounds_of(line: Line, make: Callable[[], Any]) -> Twin:
         }
         for k in range(num):
             numbers = {name: values[k] for name, values in draws.items()}
+            if "numbers" in inspect.signature(twin.select).parameters:  # of arms that are known by these
+                numbers["numbers"] = np.arange(sizes["num_arms"])
             action = twin.select(arms[k], noise_var=noise_var[k], **numbers)
             twin.update(arms[k, action], means[k, action] + noise[k, action], noise_var[k, action])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -84,6 +84,8 @@ def _size(axis: int) -> Callable[[LinearArms], int | None]:
 class LinearArms:
     """Base of the environments whose arms are drawn or given, and whose means follow from ``<a, theta*>``."""
 
+    LONGEST_THETA: ClassVar[float] = 1.0  # the largest norm of a given theta*
+
     dim: int = count(default=None, rule=_size(1), kw_only=False, doc="d; not needed where ``arms`` is an array.")
     num_arms: int = count(default=None, rule=_size(0), kw_only=False, doc="size of the decision set; likewise.")
     arms: Any = part(
@@ -131,7 +133,7 @@ class LinearArms:
         if isinstance(self.available, SomeArms) and self.available.num > self.num_arms:
             raise ValueError(f"available must be at most the number of arms, {self.num_arms}, got {self.available.num}")
         if self.theta_star is not None:
-            parameters.check_array("theta_star", self.theta_star, (self.dim,), max_norm=1.0)
+            parameters.check_array("theta_star", self.theta_star, (self.dim,), max_norm=self.LONGEST_THETA)
 
     def init(self, key: jax.Array) -> LinearInstance:
         """Draw theta*, and the arms where they are fixed."""

@@ -104,6 +104,30 @@ class ByRound(Schedule):
 
 
 @pytree
+class EachArm(Schedule):
+    """A standard deviation for each arm, the same in all rounds."""
+
+    std: Any = part(array_of(1), kw_only=False, doc="``[num_arms]``, of the arms by their numbers.")
+
+    @property
+    def largest(self) -> Number:
+        return self.std.max()
+
+    def check(self) -> None:
+        """Refuse negative levels."""
+        if not parameters.is_traced(self.std) and self.std.min() < 0:
+            raise ValueError(f"std must not be negative, got {self.std.min()}")
+
+    def check_arms(self, num_arms: int, dim: int) -> None:
+        """Refuse arms that have no entry."""
+        if self.std.shape[0] != num_arms:
+            raise ValueError(f"std must have an entry for each of the {num_arms} arms, got {self.std.shape[0]}")
+
+    def at(self, round: jax.Array) -> Number:
+        return jnp.asarray(self.std)
+
+
+@pytree
 class Levels(Schedule):
     """Base of the schedules that lie between a low and a high level."""
 

@@ -1,9 +1,9 @@
 """Schedules: functions that make the schedules of :mod:`jaxvar.environments.noise`."""
 
-from jaxvar.environments.noise import Between, Bursts, ByArm, ByRound, Constant, Decaying, TwoLevel
+from jaxvar.environments.noise import Between, Bursts, ByArm, ByRound, Constant, Decaying, EachArm, TwoLevel
 from jaxvar.parameters import factory
 
-__all__ = ["between", "bursts", "by_arm", "by_round", "constant", "decaying", "two_level"]
+__all__ = ["between", "bursts", "by_arm", "by_round", "constant", "decaying", "each_arm", "two_level"]
 
 constant = factory(Constant)
 two_level = factory(TwoLevel)
@@ -12,3 +12,4 @@ decaying = factory(Decaying)
 bursts = factory(Bursts)
 by_round = factory(ByRound)
 by_arm = factory(ByArm)
+each_arm = factory(EachArm)

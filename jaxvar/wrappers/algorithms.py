@@ -113,7 +113,8 @@ class Delayed(LearnsLate):
         learner = algorithm.init()
         if self.is_late:
             dtype = getattr(algorithm, "dtype", parameters.float_dtype())
-            arms, variances = jnp.zeros((self.num_arms, self.dim), dtype), jnp.zeros(self.num_arms, dtype)
+            num_arms = getattr(algorithm, "num_arms", self.num_arms)
+            arms, variances = jnp.zeros((num_arms, self.dim), dtype), jnp.zeros(num_arms, dtype)
             choice = jax.eval_shape(algorithm.select, learner, arms, jax.random.key(0), Side(variances))
             one = Feedback(choice, arms[0], variances[0], variances[0])
             waiting = jax.tree.map(lambda v: jnp.zeros((self.delay, *v.shape), v.dtype), one)

@@ -9,6 +9,8 @@ A module ``tests/reference/<factory>_numpy.py`` that has a class ``Twin`` is com
         def update(self, x, reward, noise_var): ...
         def estimates(self): ...                   # optional: {"regression.theta_hat": array}, compared every round
 
+``select`` may also ask for ``numbers``, the numbers of the arms it is given, where it knows arms by these.
+
 A twin for episodes has ``plan(self, phi, reward, horizon, u)``, which returns ``policy [H, S]``, and
 ``update(self, stage, state, action, next_state, reward)`` instead. Its ``u`` is ``[H, S]``.
 
@@ -20,6 +22,7 @@ only those that are there.
 
 import functools
 import importlib
+import inspect
 from pathlib import Path
 
 import jax
@@ -43,7 +46,14 @@ TWINS = {
     if "class Twin" in (FOLDER / f"{name}_numpy.py").read_text()
 }
 SETTINGS = {claim.factory: claim.setting for claim in CLAIMS}
-SIZES = {"dim": DIM, "num_rounds": NUM_ROUNDS, "num_episodes": NUM_EPISODES, "capacity": 8, "memory": NUM_DUELS}
+SIZES = {
+    "dim": DIM,
+    "num_arms": NUM_ARMS,
+    "num_rounds": NUM_ROUNDS,
+    "num_episodes": NUM_EPISODES,
+    "capacity": 8,
+    "memory": NUM_DUELS,
+}
 CASES = [(name, end) for name in TWINS for end in table.variants(FACTORIES[name])]
 
 trace = functools.partial(jax.jit, static_argnames=("num_rounds", "num_episodes"))(jv.trace)
@@ -95,6 +105,8 @@ def check_bandit(name, algorithm, fixed, seed, masked=False):
     for k in range(NUM_ROUNDS):
         numbers = {what: values[k] for what, values in draws.items()}
         there = np.flatnonzero(available[k]) if masked else np.arange(NUM_ARMS)
+        if "numbers" in inspect.signature(twin.select).parameters:
+            numbers["numbers"] = there
         action = there[twin.select(ours.arms[k, there], noise_var=std[k, there] ** 2, **numbers)]
         assert action == ours.action[k], f"round {k + 1}: the twin plays {action}, the algorithm {ours.action[k]}"
         twin.update(ours.arms[k, action], ours.mean[k, action] + noise[k, action], std[k, action] ** 2)

@@ -63,6 +63,7 @@ NEEDED = {
     "tabular_mdp": table.TABULAR,
     "hypercube_blocks": {"levels": [0.5, 1.0]},
     "dueling_bandit": {"num_arms": 3},
+    "k_armed": {"means": [0.5, 2.0, 0.1]},
     "linear_bandit": {"num_arms": 3},
     "data_bandit": {"task": "wine"},
     "table_bandit": table.TABLE,
@@ -70,6 +71,7 @@ NEEDED = {
     "schedules.bursts": {"low": 0.1, "high": 0.5, "period": 4, "length": 2},
     "schedules.by_arm": {"low": 0.1, "high": 0.5, "direction": [1.0, 0.0]},
     "schedules.by_round": {"std": [0.1, 0.2]},
+    "schedules.each_arm": {"std": [0.1, 0.2]},
     "schedules.between": {"low": 0.1, "high": 0.5},
     "schedules.two_level": {"low": 0.1, "high": 0.5},
     "noise.two_point": {"std": 0.5},
@@ -139,7 +141,7 @@ def test_every_algorithm_declares_all_its_parameters():
 
 def test_environments_declare_their_parameters():
     """Only those that turn their arguments into other numbers check some of them by hand."""
-    partly = {"data_bandit", "deep_tree", "hypercube_bandit", "hypercube_blocks", "riverswim"}
+    partly = {"data_bandit", "deep_tree", "hypercube_bandit", "hypercube_blocks", "k_armed", "riverswim"}
     for name in set(factories.factory_names("environment")) - partly:
         assert [*examples.declared(FACTORIES[name])] == [*inspect.signature(FACTORIES[name]).parameters], name
     for name in factories.SCHEDULES:
@@ -172,6 +174,12 @@ UNDECLARED = {
     "voful": {"dim": [4]},
     "var_lin2": {"dim": [4]},
     "lin_ts": {"num_rounds": [None]},
+    "ucb_v": {"num_rounds": [None]},
+    "k_armed": {
+        "means": [[], 0.5, "ab", [NAN, 0.0], [[0.1, 0.2]], [1j], None],
+        "noise": [0.1, "two_point"],
+        "available": [0, 4, 1.0, "a", -0.5],
+    },
     "linear_bandit": {
         "noise": [0.1, "two_point"],
         "arms": [*BAD_ARMS, "nonsense", 3, [[2.0, 0.0]] * 3, np.zeros((4, 2))],
@@ -230,6 +238,7 @@ UNDECLARED = {
     "schedules.by_round": {
         "std": [[], [-0.1], [NAN], 0.1, np.zeros((2, 2, 2)), "a", [1j], [[0.1], [0.1, 0.2]]],
     },
+    "schedules.each_arm": {"std": [[], [-0.1], [NAN], 0.1, [[0.1, 0.2]], "a", [1j]]},
     "schedules.by_arm": {"high": [0.05], "direction": [[], [2.0, 0.0], [NAN, 1.0], 1.0, "a", [[1.0, 0.0]]]},
 }
 
@@ -278,8 +287,12 @@ def test_bernoulli_needs_means_that_are_probabilities(theta):
 
 @pytest.mark.parametrize(
     "schedule",
-    [jv.schedules.by_round(np.full((9, 4), 0.1)), jv.schedules.by_arm(0.1, 0.2, [1.0, 0.0, 0.0])],
-    ids=["by_round", "by_arm"],
+    [
+        jv.schedules.by_round(np.full((9, 4), 0.1)),
+        jv.schedules.by_arm(0.1, 0.2, [1.0, 0.0, 0.0]),
+        jv.schedules.each_arm([0.1, 0.2]),
+    ],
+    ids=["by_round", "by_arm", "each_arm"],
 )
 def test_schedules_must_fit_the_arms(schedule):
     """Levels for four arms, or a direction in three dimensions, mean nothing for three arms in the plane."""

@@ -13,6 +13,7 @@ from jaxvar.algorithms.catalogue import CLAIMS
 
 KEY = jax.random.key(21)
 BANDITS = {claim.factory: getattr(jv, claim.factory) for claim in CLAIMS if claim.setting == "bandit"}
+BANDITS = {name: make for name, make in BANDITS.items() if "dim" in inspect.signature(make).parameters}
 NETS = ("voful", "voful2")
 SMALL_NET = {"cells": 4, "num_directions": 3, "num_scales": 2, "every": 1}
 OTHERS = {"num_rounds": 100, "threshold": 0.2}

@@ -19,7 +19,13 @@ FIXED_ARMS = np.array([[0.6, 0.0], [0.3, 0.5], [0.0, 0.9]])
 THETA = np.array([0.6, 0.8])
 
 # By the name of the parameter: what must be given, and what keeps layers and nets small.
-SIZES = {"dim": DIM, "num_rounds": NUM_ROUNDS, "horizon": MODEL_SIZE["horizon"], "num_episodes": NUM_ROUNDS}
+SIZES = {
+    "dim": DIM,
+    "num_arms": NUM_ARMS,
+    "num_rounds": NUM_ROUNDS,
+    "horizon": MODEL_SIZE["horizon"],
+    "num_episodes": NUM_ROUNDS,
+}
 SMALL = {
     "capacity": 2,
     "cells": 4,
@@ -83,6 +89,7 @@ SCHEDULES = {
     "by_round": lambda: jv.schedules.by_round(np.linspace(0.1, 0.4, NUM_ROUNDS)),
     "by_round_and_arm": lambda: jv.schedules.by_round(np.full((NUM_ROUNDS, NUM_ARMS), 0.3)),
     "by_arm": lambda: jv.schedules.by_arm(0.1, 0.4, [1.0, 0.0]),
+    "each_arm": lambda: jv.schedules.each_arm([0.1, 0.0, 0.4]),
 }
 
 
@@ -137,6 +144,8 @@ ENVIRONMENTS = [
     ("table-contexts", lambda: jv.table_bandit(**TABLE, contexts=np.arange(NUM_ROUNDS) % 4)),
     ("table-fixed", lambda: jv.table_bandit(**{name: rows[:1] for name, rows in TABLE.items()})),
     ("data", lambda: jv.data_bandit("wine")),
+    ("k_armed", lambda: jv.k_armed([0.5, 3.0, -2.0], jv.noise.uniform(jv.schedules.each_arm([0.1, 0.0, 0.4])))),
+    ("k_armed-bernoulli", lambda: jv.k_armed([0.5, 0.9], jv.noise.bernoulli(), available=0.5)),
     ("duels", lambda: jv.dueling_bandit(DIM, NUM_ARMS, scale=2.0)),
     ("duels-linear", lambda: jv.dueling_bandit(DIM, NUM_ARMS, link="linear", scale=0.2, fresh=True, available=2)),
     ("replay-some-arms", lambda: _replay(True, available=[True, False, True])),

@@ -123,6 +123,7 @@ def flip(rng, base):
 
 def corpus():
     """Return studies as tables: those that come with jaxvar, some experiments, and one for each factory there is."""
+    length = {"bandit": {"rounds": 5}, "duels": {"rounds": 5}, "episodes": {"episodes": 5}}
     partner = {
         "bandit": {"name": "linear_bandit", "dim": 2, "num_arms": 3, "noise": {"name": "two_point", "std": 0.5}},
         "duels": {"name": "dueling_bandit", "dim": 2, "num_arms": 3},

@@ -63,6 +63,7 @@ def test_every_public_factory_has_its_name_and_kind():
     assert algorithms == claimed | {"greedy": {"bandit"}, "uniform": {"bandit", "duels", "episodes"}}
     environments = {name: factories.public_factories()[name].kinds for name in factories.factory_names("environment")}
     bandits = {"linear_bandit", "hypercube_bandit", "hypercube_blocks", "replay_bandit", "table_bandit", "data_bandit"}
+    bandits.add("k_armed")
     assert {name for name, kinds in environments.items() if kinds == {"bandit"}} == bandits
     assert environments["dueling_bandit"] == {"duels"}
     assert environments.keys() - bandits == {
@@ -90,7 +91,16 @@ def test_parts_have_their_names():
         "bernoulli",
         "none",
     }
-    assert set(factories.SCHEDULES) == {"constant", "two_level", "between", "decaying", "bursts", "by_round", "by_arm"}
+    assert set(factories.SCHEDULES) == {
+        "constant",
+        "two_level",
+        "between",
+        "decaying",
+        "bursts",
+        "by_round",
+        "by_arm",
+        "each_arm",
+    }
     assert set(factories.PRESETS) == {"paper", "paper_fixed", "tight", "practical"}
     assert set(factories.RECORDERS) == {
         "regret",
@@ -706,9 +716,13 @@ def _traces(algorithm, environment, recorders):
 
 def _check_support(name):
     factory = factories.public_factories()[name]
-    known = {"dim": 2, "horizon": 3, "num_rounds": 100, "num_episodes": 100, "norm_bound": 2.0}
+    known = {"dim": 2, "num_arms": 3, "horizon": 3, "num_rounds": 100, "num_episodes": 100, "norm_bound": 2.0}
     algorithm = build(factory, {"threshold": 0.5} if name == "cw_oful" else {}, known).target
-    problems = {"bandit": jv.linear_bandit(2, 3), "episodes": jv.mixture_mdp(3, 2, 2, 3)}
+    problems = {
+        "bandit": jv.linear_bandit(2, 3),
+        "duels": jv.dueling_bandit(2, 3),
+        "episodes": jv.mixture_mdp(3, 2, 2, 3),
+    }
     for kind in factory.kinds:
         refused = [r for r in factories.RECORDERS if unsupported(r, algorithm, problems[kind])]
         assert _traces(algorithm, problems[kind], [r for r in factories.RECORDERS if r not in refused])
