@@ -162,10 +162,10 @@ def test_too_many_chunks_are_refused():
     assert found.value.where == ("chunk",)
     with pytest.raises(jv.StudyError, match=r"chunk must be at least 10,000"):
         jv.run_study(jv.Study(**study, seeds=10**9), "never-made")
-    manifest = store.new_manifest(jv.Study(**study, seeds=8), [8])
+    manifest = store.new_manifest(jv.Study(**study, seeds=100_001), [8])
     cells = (dataclasses.replace(manifest.cells[0], chunk=1),)
     with pytest.raises(ValueError, match="100,001 shards"):
-        store._check(dataclasses.replace(manifest, cells=cells, seeds=100_001))
+        store._check(dataclasses.replace(manifest, cells=cells))
 
 
 BAD_RUNS = {

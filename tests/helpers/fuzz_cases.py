@@ -140,8 +140,7 @@ def corpus():
     found = [jv.read_study(path).to_config() for path in TOML]
     for kind, role, table in tables:
         both = {"algorithm": {"name": "uniform"}, "environment": partner[kind], role: table}
-        unit = "episodes" if kind == "episodes" else "rounds"
-        config = {"name": "x", "seeds": 4, unit: 5, **{role: [table] for role, table in both.items()}}
+        config = {"name": "x", "seeds": 4, **length[kind], **{role: [table] for role, table in both.items()}}
         found.append(jv.Study.from_config(config).to_config())
     return found
 
