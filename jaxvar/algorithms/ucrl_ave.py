@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvar import constants as presets
-from jaxvar import parameters, ridge, status
+from jaxvar import parameters, ridge, sharp, status
 from jaxvar.algorithms.interface import Confidence, Model, Step, by_rule
 from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, ellipsoid_bound, known_model, regression_pair
 from jaxvar.claims import Claim
@@ -151,6 +151,11 @@ class UcrlAve(ConfidentPlanner):
     def radii(self, state: UcrlAveState) -> jax.Array:
         """Return the radius of every stored layer in the coming episode (line 5), [capacity]."""
         layers, q = state.layers, ridge.scales(self.capacity, self.dtype)
+        if self.constants.form == "sharp":
+            bias = self.lam * self.norm_bound**2
+            # A value is in [0, 1]: an interval of length 1, so that its error is 1/2-sub-Gaussian and at most 1.
+            beta = sharp.radius(q, layers.loss, self.constants, self.delta, 0.5, 1.0, bias)
+            return jnp.where(layers.count > 0, beta, self.constants.bias_coef * jnp.sqrt(q * bias))
         sums = (ridge.empirical_variance(layers, self.lam), layers.weight_sum, layers.count.astype(self.dtype))
         return ridge.radius(q, *sums, self.constants, 1, *self.logs(state.steps))
 
@@ -159,8 +164,10 @@ class UcrlAve(ConfidentPlanner):
 
         Such a layer has learned nothing: its bound is ``beta_l 2^l |f| / sqrt(lam)``. What multiplies ``|f|`` falls
         with l among the layers before the switch to the empirical variance, and among those after it: it is least in
-        the last of either.
+        the last of either. In the form "sharp" it is the same for all: ``bias_coef B``.
         """
+        if self.constants.form == "sharp":
+            return self.constants.bias_coef * jnp.asarray(self.norm_bound)
         logs, num_layers = self.logs(state.steps), self.num_layers
         before_switch = jnp.ceil(jnp.log2(self.constants.switch * jnp.sqrt(logs[1]))) - 1
 

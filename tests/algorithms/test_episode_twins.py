@@ -72,6 +72,8 @@ CASES = {
         dataclasses.replace(adaptive(1e-3, 1.0), log_shift=np.asarray(2.0), fallback_cross=np.asarray(0.5)),
         deepest=3,
     ),
+    "sharp": Case(mixture(4, 3, 2, 6, seed=16), jv.constants.sharp(), deepest=3),
+    "sharp-sparse": Case(mixture(5, 3, 3, 8, seed=17, reward="sparse"), jv.constants.sharp(0.2), "lowest", deepest=3),
     "one-state": Case(mixture(1, 3, 2, 4, seed=12), jv.constants.practical(), deepest=2),
     "vtr": Case(mixture(6, 4, 4, 10, seed=13)),
     "vtr-lowest": Case(mixture(4, 3, 3, 5, seed=14), ties="lowest", options={"lam": 0.3, "beta_scale": 0.2}),
@@ -109,6 +111,7 @@ def play(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> tuple[Any, 
     if case.constants is None:
         return ours, run_ucrl_vtr(*given, **shared, **case.options)
     numbers = {name: float(getattr(algorithm.constants, name)) for name in jv.constants.number_names()}
+    numbers["is_sharp"] = float(algorithm.constants.form == "sharp")
     return ours, run_ucrl_ave(*given, num_episodes=num_episodes, constants=numbers, **shared)
 
 
@@ -150,7 +153,17 @@ def check(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> int:
     return common
 
 
-QUICK = ("paper-adaptive", "practical", "practical-sparse", "custom-shift", "one-state", "vtr", "vtr-bound")
+QUICK = (
+    "paper-adaptive",
+    "practical",
+    "practical-sparse",
+    "custom-shift",
+    "sharp",
+    "sharp-sparse",
+    "one-state",
+    "vtr",
+    "vtr-bound",
+)
 
 
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
@@ -159,12 +172,12 @@ def test_follows_its_twin(name: str) -> None:
     assert check(CASES[name], seed=list(CASES).index(name)) > NUM_EPISODES // 2
 
 
-@pytest.mark.parametrize("preset", ["paper", "paper_fixed", "tight", "practical"])
+@pytest.mark.parametrize("preset", ["paper", "paper_fixed", "tight", "practical", "sharp"])
 def test_presets_are_those_of_the_twins(preset: str) -> None:
     """A typing error in a constant would be copied into every study."""
     ours = jv.constants.for_episodes(getattr(jv.constants, preset)())
     for name, value in EPISODIC_PRESETS[preset].items():
-        if name not in ("initial_coef", "beta_scale"):
+        if name not in ("initial_coef", "beta_scale", "is_sharp"):
             assert float(getattr(ours, name)) == pytest.approx(value, rel=1e-12), name
 
 

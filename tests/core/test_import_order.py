@@ -12,7 +12,7 @@ ROOT = Path(jaxvar.__file__).parent
 LAYERS = (
     {"claims", "files", "parameters", "random", "status"},
     {"constants", "lowering", "tidy"},
-    {"ridge"},
+    {"ridge", "sharp"},
     {"cholesky", "nets"},
     {"planning"},
     {"algorithms", "environments"},

@@ -186,6 +186,7 @@ def run_ucrl_ave(
                 delta=delta,
                 num_layers=num_layers,
                 constants=constants,
+                loss=state.emp + 4.0**-state.layer * state.lam * float(state.theta @ state.theta),
             )
             beta[k, index], theta[k, index], emp[k, index] = state.beta, state.theta, state.emp
         plan = plan_episode(  # Lines 4, 7 and 8, with the matrices of the episode start
