@@ -157,3 +157,16 @@ def test_confidence_holds_in_play(intersect: bool) -> None:
     alone = jv.simulate(jv.losan(2, delta=0.005), environment, recorders=(jv.record.regret(),), **shared)
     if intersect:  # at this size the regression over all rounds decides nearly all rounds
         assert result.records["regret"].mean() < 1.5 * alone.records["regret"].mean()
+
+
+def test_plans_are_optimistic() -> None:
+    """Fails if the radius of UCRL-AVE is too small: every plan of 16 seeds is optimistic, and the event holds."""
+    environment = jv.mixture_mdp(4, 3, 2, 5, model_seed=1)
+    bound = float(environment.norm_bound)
+    algorithm = jv.ucrl_ave(2, 5, 60, norm_bound=bound, constants="sharp", capacity=4)
+    recorders = (jv.record.optimism(), jv.record.confidence(), jv.record.layer_rounds())
+    sizes = {"num_episodes": 60, "num_seeds": 16, "record_at": 1}
+    result = jv.simulate(algorithm, environment, key=jax.random.key(4), recorders=recorders, **sizes)
+    result.raise_if_failed()
+    assert np.all(result.records["optimistic"] == 60) and result.records["confidence"].all()
+    assert np.all(result.records["layer_rounds"][:, -1, 2] > 0)  # layer 3 has learned

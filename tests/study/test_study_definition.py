@@ -89,7 +89,7 @@ def test_parts_have_their_names():
         "none",
     }
     assert set(factories.SCHEDULES) == {"constant", "two_level", "between", "decaying", "bursts", "by_round", "by_arm"}
-    assert set(factories.PRESETS) == {"paper", "paper_fixed", "tight", "practical"}
+    assert set(factories.PRESETS) == {"paper", "paper_fixed", "tight", "sharp", "practical"}
     assert set(factories.RECORDERS) == {
         "regret",
         "variance",
