@@ -26,7 +26,7 @@ import jax.numpy as jnp
 from jaxvar.constants import RadiusConstants
 from jaxvar.parameters import Array, Number
 
-BENDS = (0.9, 0.45, 0.225, 0.1125)  # b of Lemma B: small noise is served by the first, larger noise by the next
+BENDS = (0.7, 0.35, 0.175, 0.0875)  # b of Lemma B: small noise is served by the first, larger noise by the next
 CURVES = tuple((-math.log1p(-b) - b) / b**2 for b in BENDS)  # p: exp(y - p y^2) <= 1 + y for all y >= -b
 
 

@@ -250,7 +250,7 @@ def sharp_radius(
         m += 1
     room = q * (4.0**m - 1.0) * tau
     for j in range(4 if layer >= 3 else 0):
-        b = 0.9 / 2.0**j
+        b = 0.7 / 2.0**j
         lam = b / (rho * bound)
         p = (-math.log(1.0 - b) - b) / b**2
         kappa = p * lam * q
