@@ -72,12 +72,19 @@ CASES = {
         dataclasses.replace(adaptive(1e-3, 1.0), log_shift=np.asarray(2.0), fallback_cross=np.asarray(0.5)),
         deepest=3,
     ),
-    "sharp": Case(mixture(4, 3, 2, 6, seed=16), jv.constants.sharp(), deepest=3),
-    "sharp-sparse": Case(mixture(5, 3, 3, 8, seed=17, reward="sparse"), jv.constants.sharp(0.2), "lowest", deepest=3),
     "one-state": Case(mixture(1, 3, 2, 4, seed=12), jv.constants.practical(), deepest=2),
     "vtr": Case(mixture(6, 4, 4, 10, seed=13)),
     "vtr-lowest": Case(mixture(4, 3, 3, 5, seed=14), ties="lowest", options={"lam": 0.3, "beta_scale": 0.2}),
     "vtr-bound": Case(mixture(4, 2, 2, 6, seed=15), options={"value_bound": 0.7, "beta_scale": 0.05}),
+    "sharp": Case(mixture(4, 3, 2, 6, seed=16), jv.constants.sharp(), deepest=3),
+    "sharp-sparse": Case(mixture(5, 3, 3, 8, seed=17, reward="sparse"), jv.constants.sharp(0.2), "lowest", deepest=3),
+    "sharp-intersect": Case(
+        mixture(4, 3, 2, 6, seed=18, concentration=0.1),
+        jv.constants.sharp(),
+        deepest=3,
+        norm_bound=6.0,
+        options={"intersect": True},
+    ),
 }
 
 
@@ -97,7 +104,13 @@ def play(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> tuple[Any, 
         algorithm = jv.ucrl_vtr(environment.dim, **shared, **case.options)
     else:
         algorithm = jv.ucrl_ave(
-            environment.dim, environment.horizon, num_episodes, constants=case.constants, capacity=CAPACITY, **shared
+            environment.dim,
+            environment.horizon,
+            num_episodes,
+            constants=case.constants,
+            capacity=CAPACITY,
+            **shared,
+            **case.options,
         )
     ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_episodes=num_episodes, seed=SEED))
     given = (
@@ -112,7 +125,7 @@ def play(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> tuple[Any, 
         return ours, run_ucrl_vtr(*given, **shared, **case.options)
     numbers = {name: float(getattr(algorithm.constants, name)) for name in jv.constants.number_names()}
     numbers["is_sharp"] = float(algorithm.constants.form == "sharp")
-    return ours, run_ucrl_ave(*given, num_episodes=num_episodes, constants=numbers, **shared)
+    return ours, run_ucrl_ave(*given, num_episodes=num_episodes, constants=numbers, **shared, **case.options)
 
 
 def episodes_in_common(ours: Any, twin: Any) -> int:
@@ -160,6 +173,7 @@ QUICK = (
     "custom-shift",
     "sharp",
     "sharp-sparse",
+    "sharp-intersect",
     "one-state",
     "vtr",
     "vtr-bound",

@@ -170,3 +170,15 @@ def test_plans_are_optimistic() -> None:
     result.raise_if_failed()
     assert np.all(result.records["optimistic"] == 60) and result.records["confidence"].all()
     assert np.all(result.records["layer_rounds"][:, -1, 2] > 0)  # layer 3 has learned
+
+
+@pytest.mark.parametrize("constants", ["sharp", "paper"])
+def test_layers_share_delta_with_the_regression(constants: str) -> None:
+    """Fails if UCRL-AVE's layers spend more than half of delta beside a regression over all steps."""
+    sizes = {"constants": constants, "capacity": 4}
+    whole = jv.ucrl_ave(2, 3, 50, delta=0.02, intersect=True, **sizes)
+    half = jv.ucrl_ave(2, 3, 50, delta=0.01, **sizes)
+    state = half.init(jv.Model(phi=np.zeros((2, 2, 2, 2)), reward=np.zeros((2, 2)), horizon=3))
+    state = state._replace(layers=state.layers._replace(count=jnp.full(4, 9, jnp.int32), loss=jnp.full(4, 0.5)))
+    np.testing.assert_allclose(whole.radii(state), half.radii(state), rtol=1e-12)
+    np.testing.assert_allclose(whole.plain.delta, 0.01, rtol=1e-12)

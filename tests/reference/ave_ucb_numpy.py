@@ -26,14 +26,14 @@ def upper_bounds(layers: list[Layer], arms: np.ndarray, cap: float | None) -> np
 class Plain:
     """LOSAN's regression over all rounds, and its radius at half of delta (`losan_numpy`)."""
 
-    def __init__(self, dim: int, noise_bound: float, delta: float) -> None:
-        """No data; the ridge is R^2, since |theta*| <= 1."""
+    def __init__(self, dim: int, noise_bound: float, delta: float, theta_bound: float = 1.0) -> None:
+        """No data; the ridge is R^2 / B^2."""
         self.noise_bound, self.delta = noise_bound, delta / 2.0
-        self.V, self.b, self.errors = noise_bound**2 * np.eye(dim), np.zeros(dim), 0.0
+        self.V, self.b, self.errors = (noise_bound / theta_bound) ** 2 * np.eye(dim), np.zeros(dim), 0.0
 
     def upper_bounds(self, arms: np.ndarray) -> np.ndarray:
-        """<a, theta> + sqrt(R^2 + 2 R^2 log(1/delta) + sum w^2 e^2 D^2) ||a||_{V^-1} for every row a of arms [N, d]."""
-        width = np.sqrt(np.sum((arms @ np.linalg.inv(self.V)) * arms, axis=1))
+        """<a, theta> + sqrt(R^2 + 2 R^2 log(1/delta) + sum w^2 e^2 D^2) ||a||_{V^-1} for arms [..., d]."""
+        width = np.sqrt(np.sum((arms @ np.linalg.inv(self.V)) * arms, axis=-1))
         square = self.noise_bound**2 * (1.0 + 2.0 * np.log(1.0 / self.delta)) + self.errors
         return arms @ np.linalg.solve(self.V, self.b) + np.sqrt(square) * width
 
