@@ -12,6 +12,9 @@ After layer l has learned in round k, with ``q = 4^-l`` and ``log0 = log(4 k^2 L
 ``Emp = sum w^2 (r - <theta_hat, a>)^2``, ``n`` and ``W = sum w^2`` are taken over what the layer has learned from.
 Before it has learned, ``beta = initial_coef 2^-l``. ``beta_scale`` multiplies the stochastic part only.
 
+The preset :func:`sharp` has another form of radius, ``jaxvar/sharp.py``, with three of these constants: ``bias_coef``
+bounds the norm of theta*, and ``beta_scale`` multiplies what exceeds ``bias_coef 2^-l``.
+
 UCRL-AVE has the same radius with R = 1, k H in place of k, and every layer's radius computed anew at the start of
 every episode, with data or without (``initial_coef`` is not used). The paper prints other numbers for it, so presets
 have a form for each ``setting``; given a bandit's preset, :func:`for_episodes` finds the other one.
@@ -31,6 +34,7 @@ from jaxvar import parameters
 from jaxvar.parameters import Number, leaf, pytree, static
 
 SETTINGS = ("bandit", "episodes")
+SHARP_NUMBERS = ("beta_scale", "bias_coef", "initial_coef")  # the constants of the form "sharp"
 PRESETS = Path(__file__).with_name("presets")  # what ``jaxvar calibrate`` wrote, one file per setting
 
 
@@ -56,6 +60,7 @@ class RadiusConstants:
     fallback_cross: Number
     label: str = static(default="custom")
     setting: str = static(default="any")  # "bandit", "episodes", or "any" where the numbers are meant for both
+    form: str = static(default="printed")  # "printed", the formula above, or "sharp", that of jaxvar.sharp
 
 
 def custom(label: str = "custom", **values: Number) -> RadiusConstants:
@@ -69,7 +74,7 @@ def custom(label: str = "custom", **values: Number) -> RadiusConstants:
 
 def number_names() -> list[str]:
     """Return the names of the constants: the fields that are numbers."""
-    return [name for name in RadiusConstants.__dataclass_fields__ if name not in ("label", "setting")]
+    return [f.name for f in dataclasses.fields(RadiusConstants) if not f.metadata.get("static")]
 
 
 def paper(beta_scale: Number = 1.0, *, setting: str = "bandit") -> RadiusConstants:
@@ -143,6 +148,19 @@ def tight(beta_scale: Number = 1.0) -> RadiusConstants:
     )
 
 
+def sharp(beta_scale: Number = 1.0) -> RadiusConstants:
+    """Return the radius of ``jaxvar/sharp.py``: proved for all rounds at once, and small enough to be used.
+
+    The page ``docs/sharp.md`` has the proof. It needs no K: the radius has no logarithm of the round, and follows the
+    observed residuals in every layer. There is nothing to tune; ``beta_scale`` below 1 gives up the proof. A layer that
+    has learned nothing has the printed ``2 2^-l``: ``2^-l`` is enough for the proof, but cuts every index at 1, and
+    AVE-UCB then draws among equal arms where it should go by their uncertainty.
+    """
+    numbers: dict[str, Number] = dict.fromkeys(number_names(), 0.0)
+    numbers |= {"beta_scale": beta_scale, "bias_coef": 1 + 1e-6, "initial_coef": 2.0}  # a norm of 1 may round up
+    return dataclasses.replace(custom("sharp", **numbers), form="sharp")
+
+
 def practical(beta_scale: Number | None = None, *, setting: str = "bandit") -> RadiusConstants:
     """Return constants with a measured multiplier: not proved, meant for feasible K.
 
@@ -175,8 +193,9 @@ def _preset(name: str, value: object, setting: str) -> object:
     if value is not None and not isinstance(value, str):
         return value
     presets = {"paper": paper, "paper_fixed": paper_fixed, "practical": practical}
-    word = parameters.check_choice(name, "paper" if value is None else value, (*presets, "tight"))
-    return presets[word](setting=setting) if word in presets else tight()
+    for_both = {"tight": tight, "sharp": sharp}
+    word = parameters.check_choice(name, "paper" if value is None else value, (*presets, *for_both))
+    return presets[word](setting=setting) if word in presets else for_both[word]()
 
 
 def for_bandits(name: str, value: object) -> RadiusConstants:
@@ -188,7 +207,7 @@ def for_bandits(name: str, value: object) -> RadiusConstants:
         )
     if checked.setting == "episodes":
         raise ValueError(f"{name} must be a bandit's, got {checked.label!r} with setting 'episodes'")
-    return checked
+    return _only_used(name, checked)
 
 
 def episodic(name: str, value: object) -> RadiusConstants:
@@ -198,7 +217,23 @@ def episodic(name: str, value: object) -> RadiusConstants:
         raise ValueError(
             f"{name} must come from jaxvar.constants, or be a preset's name, got {parameters.shown(value)}"
         )
-    return for_episodes(checked)
+    return _only_used(name, for_episodes(checked))
+
+
+def _only_used(name: str, constants: RadiusConstants) -> RadiusConstants:
+    """Return ``constants``; refuse numbers that the sharp radius would not use."""
+    numbers = {n: getattr(constants, n) for n in number_names()} if constants.form == "sharp" else {}
+    for other, value in numbers.items():
+        if parameters.is_traced(value):
+            continue
+        if other == "bias_coef" and not np.all(np.asarray(value) > 0):
+            raise ValueError(
+                f"{name}: bias_coef of 'sharp' bounds the norm of theta* and must be above 0, got {value!r}"
+            )
+        if other not in SHARP_NUMBERS and np.any(np.asarray(value) != 0):
+            known = ", ".join(SHARP_NUMBERS)
+            raise ValueError(f"{name}: 'sharp' has no constant {other}, got {value!r}; those it has are {known}")
+    return constants
 
 
 def for_episodes(constants: RadiusConstants) -> RadiusConstants:

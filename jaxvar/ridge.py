@@ -71,6 +71,7 @@ class LayerUpdate(NamedTuple):
     error: jax.Array  # []
     width2: jax.Array  # []   s = x^T P x, before learning
     scale: jax.Array  # []   q
+    loss: jax.Array  # []   the least regularised loss, after learning
     variance_sum: jax.Array  # []   sum w^2 (y - <theta, x>)^2, after learning
     weight_sum: jax.Array  # []   sum w^2, after learning
     num: jax.Array  # []   number of observations, after learning
@@ -239,7 +240,7 @@ def _learn(
     def of_learner(values: jax.Array) -> jax.Array:
         return jnp.sum(jnp.where(q > 0, values, 0), axis=0, dtype=values.dtype)
 
-    sums = (of_learner(v) for v in (q, variance_sum, new.weight_sum, new.count))
+    sums = (of_learner(v) for v in (q, new.loss, variance_sum, new.weight_sum, new.count))
     return new, LayerUpdate(direction, of_learner(gain), of_learner(step), error, width2, *sums)
 
 
@@ -311,6 +312,8 @@ def radius(
       log1: ``log(4 (k + log_shift)^2 L / delta)``, [].
     """
     c = constants
+    if c.form != "printed":
+        raise ValueError(f"constants must have the printed form of radius, got {c.label!r} of form {c.form!r}")
     root_q = jnp.sqrt(q)  # 2^-l
     range_part = c.range_coef * root_q * noise_bound * log0
     bias = c.bias_coef * root_q

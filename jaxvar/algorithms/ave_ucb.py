@@ -9,10 +9,11 @@ import numpy as np
 
 from jaxvar import random, ridge, status
 from jaxvar.algorithms.interface import Choice, Side
+from jaxvar.algorithms.noise_adaptive import Losan
 from jaxvar.algorithms.save import LayeredAlgorithm, LayeredState
 from jaxvar.claims import Claim
-from jaxvar.lowering import take
-from jaxvar.parameters import Number, factory, number, pytree
+from jaxvar.lowering import take, transform
+from jaxvar.parameters import Number, factory, flag, number, pytree
 
 CLAIM = Claim(
     "AVE-UCB",
@@ -39,6 +40,38 @@ class AveUcb(LayeredAlgorithm):
     cap: Number | None = number(
         above=0, default=None, doc="a bound on the mean reward at which the index is cut, if given."
     )
+    intersect: bool = flag(
+        default=False,
+        doc="also keep one regression over all rounds, with LOSAN's radius, and cut the index at its upper bound. The "
+        "layers then have half of delta, and it has the other half.",
+    )
+
+    @property
+    def layer_delta(self) -> Number:
+        """The failure probability of all layers together: half of delta where the regression has the other half."""
+        return self.delta / 2 if self.intersect else self.delta
+
+    @property
+    def plain(self) -> Losan:
+        """The regression over all rounds: theta* is in its ellipsoid with probability 1 - delta / 2."""
+        arms, delta = self.fixed_arms, self.delta / 2
+        return Losan(
+            dim=self.dim, noise_bound=self.noise_bound, delta=delta, tie_tolerance=self.tie_tolerance, fixed_arms=arms
+        )
+
+    def init(self) -> LayeredState:
+        """Return empty layers, and an empty regression where they are intersected with one."""
+        return super().init()._replace(plain=self.plain.init() if self.intersect else None)
+
+    def update(self, state: LayeredState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LayeredState:
+        """Learn in the chosen layer, and in the regression over all rounds if there is one."""
+        new = super().update(state, choice, x, reward, side)
+        if state.plain is None:
+            return new
+        width2 = jnp.sum(transform(state.plain.regression.sigma_inv, x) * x, axis=0)
+        weight = self.plain.weight(jnp.sqrt(jnp.maximum(width2, 0)), side.noise_var)
+        plain = self.plain.update(state.plain, choice._replace(weight=weight), x, reward, side)
+        return new._replace(plain=plain, status=new.status | plain.status)
 
     def select(self, state: LayeredState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose the arm of ``arms [num_arms, dim]`` with the largest index."""
@@ -55,6 +88,10 @@ class AveUcb(LayeredAlgorithm):
             scaled_widths.append(width)
             upper = pred + state.beta_hat[i] / np.sqrt(q[i]) * width
             index = jnp.minimum(index, jnp.where(i < num_layers, upper, jnp.inf))
+        if state.plain is not None:
+            kept = state.plain.stats
+            width2, pred = ridge.arm_stats(state.plain.regression, arms) if kept is None else kept
+            index = jnp.minimum(index, pred + self.plain.beta(state.plain) * jnp.sqrt(width2))
         action = self.best(index, random.key_words(key), side.available)
 
         layer, weight = jnp.zeros_like(action), jnp.zeros((), self.dtype)

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import constants as presets
-from jaxvar import parameters, random, ridge, status
+from jaxvar import parameters, random, ridge, sharp, status
 from jaxvar.algorithms.bandit import Eliminating, FixedArms
+from jaxvar.algorithms.ellipsoid import EllipsoidState
 from jaxvar.algorithms.interface import Choice, Confidence, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.lowering import is_layer, take
@@ -34,6 +35,7 @@ class LayeredState(NamedTuple):
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
     stats: ridge.LayerStats | None  # [capacity, N] each, only for fixed arms
+    plain: EllipsoidState | None = None  # of one regression over all rounds, only where it is intersected with
 
 
 @pytree
@@ -63,6 +65,11 @@ class LayeredAlgorithm(FixedArms):
         """``L = ceil(log2(1 / alpha))``, at least 1: the L inside the logarithms."""
         return ridge.layer_count(jnp.asarray(self.alpha))
 
+    @property
+    def layer_delta(self) -> Number:
+        """The failure probability of all layers together."""
+        return self.delta
+
     def init(self) -> LayeredState:
         """Return empty layers (lines 1-2)."""
         layers = ridge.init_layers(self.dim, self.capacity, 1, self.dtype)
@@ -91,8 +98,11 @@ class LayeredAlgorithm(FixedArms):
 
     def refreshed_radius(self, update: ridge.LayerUpdate, round: jax.Array) -> jax.Array:
         """Return the radius of the layer that learned in ``round`` (line 18), []."""
+        if self.constants.form == "sharp":
+            noise = (self.noise_bound, self.noise_bound)  # noise in [-R, R] is R-sub-Gaussian
+            return sharp.radius(update.scale, update.loss, self.constants, self.layer_delta, *noise)
         k = round.astype(self.dtype)
-        log_factor = jnp.log(4 * self.num_layers / self.delta)
+        log_factor = jnp.log(4 * self.num_layers / self.layer_delta)
         log0 = log_factor + 2 * jnp.log(k)  # log(4 k^2 L / delta)
         log1 = log_factor + 2 * jnp.log(k + self.constants.log_shift)
         num = update.num.astype(self.dtype)

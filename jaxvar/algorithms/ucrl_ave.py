@@ -12,12 +12,14 @@ import jax
 import jax.numpy as jnp
 
 from jaxvar import constants as presets
-from jaxvar import parameters, ridge, status
+from jaxvar import parameters, ridge, sharp, status
+from jaxvar.algorithms.ellipsoid import EllipsoidState
 from jaxvar.algorithms.interface import Confidence, Model, Step, by_rule
+from jaxvar.algorithms.noise_adaptive import Losan
 from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, ellipsoid_bound, known_model, regression_pair
 from jaxvar.claims import Claim
-from jaxvar.lowering import norm
-from jaxvar.parameters import MAX_HORIZON, Number, count, factory, number, part, pytree
+from jaxvar.lowering import norm, transform
+from jaxvar.parameters import MAX_HORIZON, Number, count, factory, flag, number, part, pytree
 
 CLAIM = Claim(
     "UCRL-AVE",
@@ -38,6 +40,7 @@ class UcrlAveState(NamedTuple):
     layer: jax.Array  # []   int32, the layer that learned in the last step, from 1; 0 where none did
     weight: jax.Array  # []   w of the last step; 0 where no layer learned
     status: jax.Array  # []   int32
+    plain: EllipsoidState | None = None  # of one regression over all steps, only where it is intersected with
 
 
 @pytree
@@ -88,6 +91,25 @@ class UcrlAve(ConfidentPlanner):
         "feature of norm n starts in layer ``log2(sqrt(lam) / n) / 2`` or deeper, however few the episodes.",
     )
 
+    intersect: bool = flag(
+        default=False,
+        doc="also keep one regression over all steps, with LOSAN's radius, and cut every bound at its own. The layers "
+        "then have half of delta, and it has the other half.",
+    )
+
+    @property
+    def layer_delta(self) -> Number:
+        """The failure probability of all layers together: half of delta where the regression has the other half."""
+        return self.delta / 2 if self.intersect else self.delta
+
+    @property
+    def plain(self) -> Losan:
+        """The regression over all steps: theta* is in its ellipsoid with probability 1 - delta / 2.
+
+        A value is in [0, 1], so that its error is 1/2-sub-Gaussian.
+        """
+        return Losan(dim=self.dim, noise_bound=0.5, delta=self.delta / 2, theta_bound=self.norm_bound)
+
     @property
     def num_layers(self) -> jax.Array:
         """``L = ceil(log2(1 / alpha))``, at least 1: the L inside the logarithms."""
@@ -98,7 +120,8 @@ class UcrlAve(ConfidentPlanner):
         known_model(model, self.dim, self.horizon)
         zero = jnp.int32(0)
         layers = ridge.init_layers(self.dim, self.capacity, self.lam, self.dtype)
-        return UcrlAveState(layers, zero, zero, jnp.zeros((), self.dtype), zero)
+        plain = self.plain.init() if self.intersect else None
+        return UcrlAveState(layers, zero, zero, jnp.zeros((), self.dtype), zero, plain)
 
     def plan(self, state: UcrlAveState, model: Model, key: jax.Array | None = None) -> Plan:
         """Plan the coming episode (lines 4-8); without a key ties go to the lowest action."""
@@ -114,6 +137,10 @@ class UcrlAve(ConfidentPlanner):
             for i in range(self.capacity):
                 upper = ellipsoid_bound(feature, layers.theta_hat[i], shapes[i])
                 least = jnp.minimum(least, jnp.where(i < num_layers, upper, jnp.inf))
+            if state.plain is not None:
+                regression, radius = state.plain.regression, self.plain.beta(state.plain)
+                upper = ellipsoid_bound(feature, regression.theta_hat, regression.sigma_inv * radius**2)
+                least = jnp.minimum(least, upper)
             return least
 
         return self.optimistic_plan(known_model(model, self.dim, self.horizon), bound, key)
@@ -134,23 +161,36 @@ class UcrlAve(ConfidentPlanner):
         deeper = (layer == 0) & (num_layers > self.capacity) & (empty_width >= 4.0**-num_layers)
         finite = jnp.isfinite(empty_width + target)
         lost = jnp.where(deeper, status.CAPACITY, 0) | jnp.where(finite, 0, status.NONFINITE)
+        bits, plain = jnp.int32(0), state.plain
+        if plain is not None:
+            width2 = jnp.sum(transform(plain.regression.sigma_inv, feature) * feature, axis=0)
+            factor = 1 / jnp.sqrt(jnp.maximum(width2, 1))  # LOSAN's weight
+            regression, moved = ridge.regress(plain.regression, factor * feature, factor * target)
+            tally = plain.tally + 0.5 * moved.error**2 * moved.gain * moved.width2
+            plain, bits = plain._replace(regression=regression, tally=tally), ridge.failure(moved)
         return UcrlAveState(
             layers=layers,
             steps=state.steps + 1,
             layer=layer,
             weight=weight,
-            status=state.status | lost.astype(jnp.int32) | ridge.layer_failure(learned, 0),
+            status=state.status | lost.astype(jnp.int32) | ridge.layer_failure(learned, 0) | bits,
+            plain=plain,
         )
 
     def logs(self, steps: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return ``log(4 k^2 H^2 L / delta)`` of the coming episode k, and the same for ``k + log_shift``, both []."""
         k = (steps // self.horizon + 1).astype(self.dtype)
-        log_factor = jnp.log(4 * self.horizon**2 * self.num_layers / self.delta)
+        log_factor = jnp.log(4 * self.horizon**2 * self.num_layers / self.layer_delta)
         return log_factor + 2 * jnp.log(k), log_factor + 2 * jnp.log(k + self.constants.log_shift)
 
     def radii(self, state: UcrlAveState) -> jax.Array:
         """Return the radius of every stored layer in the coming episode (line 5), [capacity]."""
         layers, q = state.layers, ridge.scales(self.capacity, self.dtype)
+        if self.constants.form == "sharp":
+            bias = self.lam * self.norm_bound**2
+            # A value is in [0, 1]: an interval of length 1, so that its error is 1/2-sub-Gaussian and at most 1.
+            beta = sharp.radius(q, layers.loss, self.constants, self.layer_delta, 0.5, 1.0, bias)
+            return jnp.where(layers.count > 0, beta, self.constants.bias_coef * jnp.sqrt(q * bias))
         sums = (ridge.empirical_variance(layers, self.lam), layers.weight_sum, layers.count.astype(self.dtype))
         return ridge.radius(q, *sums, self.constants, 1, *self.logs(state.steps))
 
@@ -159,8 +199,10 @@ class UcrlAve(ConfidentPlanner):
 
         Such a layer has learned nothing: its bound is ``beta_l 2^l |f| / sqrt(lam)``. What multiplies ``|f|`` falls
         with l among the layers before the switch to the empirical variance, and among those after it: it is least in
-        the last of either.
+        the last of either. In the form "sharp" it is the same for all: ``bias_coef B``.
         """
+        if self.constants.form == "sharp":
+            return self.constants.bias_coef * jnp.asarray(self.norm_bound)
         logs, num_layers = self.logs(state.steps), self.num_layers
         before_switch = jnp.ceil(jnp.log2(self.constants.switch * jnp.sqrt(logs[1]))) - 1
 

@@ -76,6 +76,15 @@ CASES = {
     "vtr": Case(mixture(6, 4, 4, 10, seed=13)),
     "vtr-lowest": Case(mixture(4, 3, 3, 5, seed=14), ties="lowest", options={"lam": 0.3, "beta_scale": 0.2}),
     "vtr-bound": Case(mixture(4, 2, 2, 6, seed=15), options={"value_bound": 0.7, "beta_scale": 0.05}),
+    "sharp": Case(mixture(4, 3, 2, 6, seed=16), jv.constants.sharp(), deepest=3),
+    "sharp-sparse": Case(mixture(5, 3, 3, 8, seed=17, reward="sparse"), jv.constants.sharp(0.2), "lowest", deepest=3),
+    "sharp-intersect": Case(
+        mixture(4, 3, 2, 6, seed=18, concentration=0.1),
+        jv.constants.sharp(),
+        deepest=3,
+        norm_bound=6.0,
+        options={"intersect": True},
+    ),
 }
 
 
@@ -95,7 +104,13 @@ def play(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> tuple[Any, 
         algorithm = jv.ucrl_vtr(environment.dim, **shared, **case.options)
     else:
         algorithm = jv.ucrl_ave(
-            environment.dim, environment.horizon, num_episodes, constants=case.constants, capacity=CAPACITY, **shared
+            environment.dim,
+            environment.horizon,
+            num_episodes,
+            constants=case.constants,
+            capacity=CAPACITY,
+            **shared,
+            **case.options,
         )
     ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_episodes=num_episodes, seed=SEED))
     given = (
@@ -109,7 +124,8 @@ def play(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> tuple[Any, 
     if case.constants is None:
         return ours, run_ucrl_vtr(*given, **shared, **case.options)
     numbers = {name: float(getattr(algorithm.constants, name)) for name in jv.constants.number_names()}
-    return ours, run_ucrl_ave(*given, num_episodes=num_episodes, constants=numbers, **shared)
+    numbers["is_sharp"] = float(algorithm.constants.form == "sharp")
+    return ours, run_ucrl_ave(*given, num_episodes=num_episodes, constants=numbers, **shared, **case.options)
 
 
 def episodes_in_common(ours: Any, twin: Any) -> int:
@@ -150,7 +166,18 @@ def check(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> int:
     return common
 
 
-QUICK = ("paper-adaptive", "practical", "practical-sparse", "custom-shift", "one-state", "vtr", "vtr-bound")
+QUICK = (
+    "paper-adaptive",
+    "practical",
+    "practical-sparse",
+    "custom-shift",
+    "sharp",
+    "sharp-sparse",
+    "sharp-intersect",
+    "one-state",
+    "vtr",
+    "vtr-bound",
+)
 
 
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
@@ -159,12 +186,12 @@ def test_follows_its_twin(name: str) -> None:
     assert check(CASES[name], seed=list(CASES).index(name)) > NUM_EPISODES // 2
 
 
-@pytest.mark.parametrize("preset", ["paper", "paper_fixed", "tight", "practical"])
+@pytest.mark.parametrize("preset", ["paper", "paper_fixed", "tight", "practical", "sharp"])
 def test_presets_are_those_of_the_twins(preset: str) -> None:
     """A typing error in a constant would be copied into every study."""
     ours = jv.constants.for_episodes(getattr(jv.constants, preset)())
     for name, value in EPISODIC_PRESETS[preset].items():
-        if name not in ("initial_coef", "beta_scale"):
+        if name not in ("initial_coef", "beta_scale", "is_sharp"):
             assert float(getattr(ours, name)) == pytest.approx(value, rel=1e-12), name
 
 

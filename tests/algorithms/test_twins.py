@@ -102,17 +102,14 @@ def play(case: Case, seed: int) -> tuple[Any, Any]:
             capacity=CAPACITY,
             **options,
         )
-        numbers = {
-            f.name: getattr(constants, f.name)
-            for f in dataclasses.fields(constants)
-            if f.name not in ("label", "setting")
-        }
+        numbers = {name: float(getattr(constants, name)) for name in jv.constants.number_names()}
+        numbers["is_sharp"] = float(constants.form == "sharp")
         twin = run_twin(
             *given,
             horizon=case.num_rounds,
             noise_bound=case.noise_bound,
             delta=0.01,
-            constants={name: float(value) for name, value in numbers.items()},
+            constants=numbers,
             return_history=True,
             **options,
         )
@@ -183,6 +180,7 @@ def adaptive(beta_scale: float, switch: float) -> Any:
 
 PAPER, FIXED, TIGHT = jv.constants.paper(), jv.constants.paper_fixed(), jv.constants.tight()
 PRACTICAL, SMALL = jv.constants.practical(), jv.constants.practical(0.01)
+SHARP = jv.constants.sharp()
 
 
 def options(constants: Any, ties: str = "random", **others: Any) -> dict[str, Any]:
@@ -233,6 +231,21 @@ CASES = {
     ),
     "oful-scaled": Case("oful", {"beta_scale": 0.05, "lam": 2.0, "theta_bound": 1.5, "ties": "lowest"}, 8, 30),
     "oful-greedy": Case("oful", {"fixed_radius": 0.0, "ties": "random"}, 2, 8, fixed=False, zero=True, noise="none"),
+    "save-sharp-fixed": Case(
+        "save", options(SHARP), 2, 8, deepest=3, eliminates=True, noise_size=0.05, noise_bound=0.2
+    ),
+    "save-sharp-fresh": Case(
+        "save", options(SHARP), 2, 20, fixed=False, deepest=3, eliminates=True, noise_size=0.02, noise_bound=0.1
+    ),
+    "ave_ucb-sharp": Case("ave_ucb", options(SHARP), 2, 12, noise="uniform", deepest=4, noise_size=0.05),
+    "ave_ucb-sharp-fresh": Case(
+        "ave_ucb", options(SHARP, "lowest"), 3, 10, fixed=False, deepest=3, noise_size=2.0, noise_bound=2.0, **SHORT
+    ),
+    "ave_ucb-intersect": Case("ave_ucb", options(SHARP, intersect=True), 2, 12, deepest=4, noise_size=0.01),
+    "ave_ucb-intersect-fresh": Case(
+        "ave_ucb", options(SHARP, "lowest", intersect=True, cap=1.0), 3, 10, fixed=False, deepest=3, noise_bound=0.3,
+        noise="uniform", **SHORT,
+    ),
 }  # fmt: skip
 
 
@@ -250,12 +263,14 @@ def random_case(seed: int) -> Case:
         radius, lam = str(rng.choice(["determinant", "data_free"])), float(rng.uniform(0.1, 3))
         chosen = {"ties": ties, "radius": radius, "lam": lam, "beta_scale": float(rng.choice([0.01, 0.3, 1.0]))}
     else:
-        sets = (PAPER, FIXED, TIGHT, PRACTICAL, SMALL, adaptive(1e-3, 0.0), adaptive(1e-2, 2.0), adaptive(1e-4, 0.0))
+        small = (adaptive(1e-3, 0.0), adaptive(1e-2, 2.0), adaptive(1e-4, 0.0))
+        sets = (PAPER, FIXED, TIGHT, PRACTICAL, SMALL, SHARP, *small)
         chosen = options(sets[rng.integers(len(sets))], ties)
         if algorithm == "save":
             chosen["explore"] = str(rng.choice(["widest", "first", "random", "optimistic"]))
         else:
             chosen["cap"] = (None, 1.0)[rng.integers(2)]
+            chosen["intersect"] = bool(seed % 4 == 1)
     bound = float(rng.choice([0.1, 1.0, 2.0]))
     return Case(
         algorithm,

@@ -76,8 +76,7 @@ def drawn(key: jax.Array, num_rounds: int, stream: int, shape: tuple[int, ...], 
 
 
 def numbers(constants: Any) -> dict[str, float]:
-    fields = (f.name for f in dataclasses.fields(constants) if f.name not in ("label", "setting"))
-    return {name: float(getattr(constants, name)) for name in fields}
+    return {name: float(getattr(constants, name)) for name in jv.constants.number_names()}
 
 
 def play(case: Case, seed: int) -> tuple[Any, Any]:

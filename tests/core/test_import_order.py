@@ -13,7 +13,7 @@ LAYERS = (
     {"checks"},
     {"claims", "parameters", "random", "status"},
     {"constants", "files", "lowering", "tidy"},
-    {"ridge"},
+    {"ridge", "sharp"},
     {"cholesky", "nets"},
     {"planning"},
     {"algorithms", "environments"},

@@ -14,7 +14,7 @@ from tests.helpers import arguments as examples
 
 DIM, NUM_ARMS, NUM_ROUNDS = 2, 3, 50
 MODEL_SIZE = {"num_states": 3, "num_actions": 2, "dim": 2, "horizon": 3}
-PRESETS = {name: getattr(jv.constants, name) for name in ("paper", "paper_fixed", "tight", "practical")}
+PRESETS = {name: getattr(jv.constants, name) for name in ("paper", "paper_fixed", "tight", "sharp", "practical")}
 FIXED_ARMS = np.array([[0.6, 0.0], [0.3, 0.5], [0.0, 0.9]])
 THETA = np.array([0.6, 0.8])
 

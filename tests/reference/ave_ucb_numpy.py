@@ -23,6 +23,29 @@ def upper_bounds(layers: list[Layer], arms: np.ndarray, cap: float | None) -> np
     return index
 
 
+class Plain:
+    """LOSAN's regression over all rounds, and its radius at half of delta (`losan_numpy`)."""
+
+    def __init__(self, dim: int, noise_bound: float, delta: float, theta_bound: float = 1.0) -> None:
+        """No data; the ridge is R^2 / B^2."""
+        self.noise_bound, self.delta = noise_bound, delta / 2.0
+        self.V, self.b, self.errors = (noise_bound / theta_bound) ** 2 * np.eye(dim), np.zeros(dim), 0.0
+
+    def upper_bounds(self, arms: np.ndarray) -> np.ndarray:
+        """<a, theta> + sqrt(R^2 + 2 R^2 log(1/delta) + sum w^2 e^2 D^2) ||a||_{V^-1} for arms [..., d]."""
+        width = np.sqrt(np.sum((arms @ np.linalg.inv(self.V)) * arms, axis=-1))
+        square = self.noise_bound**2 * (1.0 + 2.0 * np.log(1.0 / self.delta)) + self.errors
+        return arms @ np.linalg.solve(self.V, self.b) + np.sqrt(square) * width
+
+    def learn(self, x: np.ndarray, reward: float) -> None:
+        """Add (x, reward) with the weight w = min(1, 1 / ||x||_{V^-1})."""
+        weight = min(1.0, 1.0 / max(float(np.sqrt(x @ np.linalg.solve(self.V, x))), 1e-300))
+        error = reward - x @ np.linalg.solve(self.V, self.b)
+        self.V = self.V + weight**2 * np.outer(x, x)
+        self.b = self.b + weight**2 * reward * x
+        self.errors += weight**2 * error**2 * weight**2 * float(x @ np.linalg.solve(self.V, x))
+
+
 def learning_layer(layers: list[Layer], x: np.ndarray) -> tuple[int, float, float]:
     """The lowest layer l with width = ||x||_{Sigma_l^-1} >= 2^-l, its weight 2^-l / width, and the margin.
 
@@ -51,6 +74,7 @@ def run_ave_ucb(
     alpha: float | None = None,
     num_layers: int | None = None,
     cap: float | None = None,
+    intersect: bool = False,
     ties: str = "lowest",
     tie_tolerance: float = 1e-9,
     return_history: bool = False,
@@ -71,6 +95,7 @@ def run_ave_ucb(
         alpha: 1 / (R horizon^1.5) unless given; it sets L only.
         num_layers: L, ceil(log2(1 / alpha)) unless given.
         cap: upper bound on every index, or None.
+        intersect: also cut every index at the upper bound of `Plain`, and give the layers the other half of delta.
         ties: "lowest" or "random".
         tie_tolerance: see `ties_numpy`.
         return_history: also return radius, estimate and variance sum of the layer that learned, round by round.
@@ -81,10 +106,14 @@ def run_ave_ucb(
     if num_layers is None:
         num_layers = layer_count(alpha)
     layers = [Layer(layer, dim, constants) for layer in range(1, num_layers + 1)]
+    plain = Plain(dim, noise_bound, delta) if intersect else None
+    layer_delta = delta / 2.0 if intersect else delta
     past = Past(np.zeros((num_rounds, dim)), np.zeros(num_rounds), np.zeros(num_rounds))
     record = Recorder(num_rounds, dim)
     for row in range(num_rounds):
         index = upper_bounds(layers, arms[row], cap)  # Algorithm 2, line 7
+        if plain is not None:
+            index = np.minimum(index, plain.upper_bounds(arms[row]))
         everything = np.ones(len(arms[row]), dtype=bool)
         action, gap = argmax_with_ties(index, everything, uniform[row], ties, tie_tolerance)
         layer, weight, margin = learning_layer(layers, arms[row, action])  # Lines 14, 15, 17
@@ -93,6 +122,8 @@ def run_ave_ucb(
         past.reward[row] = means[row, action] + drawn_noise(noise, row, action)
         learned = layers[layer - 1] if layer else None
         if learned is not None:
-            learned.learn(row, past, noise_bound, delta, num_layers, constants)
+            learned.learn(row, past, noise_bound, layer_delta, num_layers, constants)
+        if plain is not None:
+            plain.learn(past.x[row], past.reward[row])
         record.add(row, action, min(margin, gap), learned)
     return record.finish(past, layers, return_history)

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 PAPER: dict[str, float] = {
     # "above": the radius as printed, equation (def:beta). The three 2-powers are 2^(-2l+4) = 16 * 4^-l inside the
     # root (with either variance proxy), the bias 2^(-l+1) = 2 * 2^-l, and the initial radius 2^(-l+1) of line 2.
@@ -86,12 +88,21 @@ PRACTICAL: dict[str, float] = {
     "fallback_cross": 0.0,
 }
 
+# The second form of radius, `sharp_radius`; |theta*| may be a millionth above 1, for rounding.
+SHARP: dict[str, float] = dict.fromkeys(PAPER, 0.0) | {
+    "beta_scale": 1.0,
+    "bias_coef": 1.0 + 1e-6,
+    "initial_coef": 2.0,
+    "is_sharp": 1.0,
+}
+
 # The quoted descriptions are those of the constant sets of SAVE (B6 of the baseline specifications).
 PRESETS: dict[str, dict[str, float]] = {
     "paper": PAPER,
     "paper_fixed": PAPER_FIXED,
     "tight": TIGHT,
     "practical": PRACTICAL,
+    "sharp": SHARP,
 }
 
 EPISODIC_PAPER: dict[str, float] = {
@@ -136,6 +147,7 @@ EPISODIC_PRESETS: dict[str, dict[str, float]] = {
     "paper_fixed": EPISODIC_PAPER_FIXED,
     "tight": TIGHT,
     "practical": PRACTICAL,
+    "sharp": SHARP,
 }
 
 
@@ -155,6 +167,7 @@ def confidence_radius(
     delta: float,
     num_layers: int,
     constants: dict[str, float],
+    loss: float,
 ) -> float:
     """Radius of layer l after its update in round k, equation (def:beta) with every number named.
 
@@ -175,9 +188,12 @@ def confidence_radius(
         noise_bound: R.
         delta: failure probability.
         num_layers: L.
-        constants: one of PRESETS, or a dict with the same keys.
+        constants: one of PRESETS, or a dict with the same keys; one with `is_sharp` has the other form.
+        loss: emp + 4^-l |theta_l|^2, used by the other form alone.
     """
     c = constants
+    if c.get("is_sharp"):
+        return sharp_radius(layer, loss, delta=delta, scale=noise_bound, bound=noise_bound, bias=1.0, constants=c)
     scale = 2.0**-layer
     q = 4.0**-layer
     log0 = math.log(4.0 * round_number**2 * num_layers / delta)
@@ -202,6 +218,52 @@ def confidence_radius(
     return c["beta_scale"] * stochastic + c["bias_coef"] * scale
 
 
+def sharp_radius(
+    layer: int,
+    loss: float,
+    *,
+    delta: float,
+    scale: float,
+    bound: float,
+    bias: float,
+    constants: dict[str, float],
+) -> float:
+    """Radius of layer l by Lemmas A and B of docs/sharp.md, step by step as there.
+
+    Args:
+        layer: l, counted from 1.
+        loss: the least regularised loss of the layer, which has learned.
+        delta: failure probability, of all layers and rounds together.
+        scale: a sub-Gaussian scale of the noise.
+        bound: a bound on the noise.
+        bias: lambda B^2, where the ridge is 4^-l lambda.
+        constants: with `beta_scale`, and `bias_coef` that multiplies B.
+    """
+    q, rho, tau = 4.0**-layer, 2.0**-layer, constants["bias_coef"] ** 2 * bias
+    of_layer = delta / (layer * (layer + 1))
+    # Lemma A: |theta_l - theta*|^2 <= q tau + q loss + 2 scale^2 log(1 / share)
+    share = of_layer if layer <= 2 else of_layer / 2.0
+    squares = [q * tau + q * loss + 2.0 * scale**2 * math.log(1.0 / share)]
+    # Lemma B: U_0 = sqrt(q tau + room), with the least room = q (4^m - 1) tau of the grid that is at least q loss
+    m = 1
+    while loss > (4.0**m - 1.0) * tau:
+        m += 1
+    room = q * (4.0**m - 1.0) * tau
+    for j in range(4 if layer >= 3 else 0):
+        b = 0.7 / 2.0**j
+        lam = b / (rho * bound)
+        p = (-math.log(1.0 - b) - b) / b**2
+        kappa = p * lam * q
+        share = of_layer / 2.0 / (m * (m + 1)) / ((j + 1) * (j + 2))
+        G = math.sqrt(q * tau + room) + math.log(1.0 / share) / lam
+        # M = G + kappa (1 + q) loss / (1 - 2 kappa M), a quadratic equation in M
+        roots = np.roots([2.0 * kappa, -(1.0 + 2.0 * kappa * G), G + kappa * (1.0 + q) * loss])
+        if 2.0 * kappa * G < 1.0 and np.all(np.isreal(roots)):
+            squares.append(float(np.min(roots)) ** 2 - (room - q * loss))
+    least = math.sqrt(q * tau)
+    return least + constants["beta_scale"] * (math.sqrt(min(squares)) - least)
+
+
 def episodic_radius(
     layer: int,
     episode: int,
@@ -213,6 +275,7 @@ def episodic_radius(
     delta: float,
     num_layers: int,
     constants: dict[str, float],
+    loss: float,
 ) -> float:
     """Radius of layer l in episode k, equation (def:beta:mdp) with every number named and lambda = 1 / B^2.
 
@@ -231,8 +294,14 @@ def episodic_radius(
         weight_sum: W, the sum of w^2 over Psi_l.
         delta: failure probability.
         num_layers: L.
-        constants: one of EPISODIC_PRESETS, or a dict with the same keys.
+        constants: one of EPISODIC_PRESETS, or a dict with the same keys; one with `is_sharp` has the other form, in
+            which a layer without data has the radius 2^-l.
+        loss: emp + 4^-l lambda |theta_l|^2, used by the other form alone.
     """
+    if constants.get("is_sharp"):
+        if count == 0:
+            return constants["bias_coef"] * 2.0**-layer
+        return sharp_radius(layer, loss, delta=delta, scale=0.5, bound=1.0, bias=1.0, constants=constants)
     return confidence_radius(
         layer,
         episode * horizon,
@@ -243,4 +312,5 @@ def episodic_radius(
         delta=delta,
         num_layers=num_layers,
         constants={**constants, "log_shift": constants["log_shift"] * horizon},
+        loss=loss,
     )

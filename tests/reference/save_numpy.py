@@ -96,6 +96,7 @@ class Layer:
             delta=delta,
             num_layers=num_layers,
             constants=constants,
+            loss=self.emp + 4.0**-self.layer * float(self.theta @ self.theta),
         )
 
 

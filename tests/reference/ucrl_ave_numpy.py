@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .ave_ucb_numpy import Plain
 from .mixture_mdp_numpy import Episodes, plan_episode
 from .radius_numpy import episodic_radius
 
@@ -105,11 +106,13 @@ def episodic_layer_count(num_episodes: int, horizon: int) -> int:
     return num_layers
 
 
-def upper_bounds(layers: list[Layer], f: np.ndarray) -> np.ndarray:
-    """min_l [<theta_l, f> + beta_l ||f||_{Sigma_l^-1}] for features [..., d], the bound in line 7."""
+def upper_bounds(layers: list[Layer], plain: Plain | None, f: np.ndarray) -> np.ndarray:
+    """min_l [<theta_l, f> + beta_l ||f||_{Sigma_l^-1}] for features [..., d], line 7; also that of plain."""
     bound = np.full(f.shape[:-1], np.inf)
     for state in layers:
         bound = np.minimum(bound, f @ state.theta + state.beta * state.widths(f))
+    if plain is not None:
+        bound = np.minimum(bound, plain.upper_bounds(f))
     return bound
 
 
@@ -142,6 +145,7 @@ def run_ucrl_ave(
     norm_bound: float,
     delta: float,
     constants: dict[str, float],
+    intersect: bool = False,
     ties: str = "lowest",
     tie_tolerance: float = 1e-9,
 ) -> AveRun:
@@ -158,6 +162,7 @@ def run_ucrl_ave(
         norm_bound: B, bound on the norm of theta*.
         delta: failure probability.
         constants: of the radius, see `radius_numpy.EPISODIC_PRESETS`.
+        intersect: also cut every bound at that of one regression over all steps, which takes half of delta.
         ties: "lowest" or "random".
         tie_tolerance: see `ties_numpy`.
     """
@@ -165,6 +170,7 @@ def run_ucrl_ave(
     dim = theta_star.shape[0]
     num_layers = episodic_layer_count(num_episodes, horizon)  # Line 1
     layers = [Layer(layer, dim, 1.0 / norm_bound**2) for layer in range(1, num_layers + 1)]  # Line 2
+    plain = Plain(dim, 0.5, delta, norm_bound) if intersect else None
     num_steps = num_played * horizon
     past = Past(np.zeros((num_steps, dim)), np.zeros(num_steps), np.zeros(num_steps))
     episodes = Episodes(phi, reward, theta_star, num_played, horizon)
@@ -183,15 +189,16 @@ def run_ucrl_ave(
                 state.emp,
                 len(state.psi),
                 state.weight_sum,
-                delta=delta,
+                delta=delta / 2.0 if intersect else delta,
                 num_layers=num_layers,
                 constants=constants,
+                loss=state.emp + 4.0**-state.layer * state.lam * float(state.theta @ state.theta),
             )
             beta[k, index], theta[k, index], emp[k, index] = state.beta, state.theta, state.emp
         plan = plan_episode(  # Lines 4, 7 and 8, with the matrices of the episode start
             phi,
             reward,
-            lambda f: upper_bounds(layers, f),
+            lambda f: upper_bounds(layers, plain, f),
             tie_uniform[k],
             value_bound=1.0,
             ties=ties,
@@ -204,6 +211,8 @@ def run_ucrl_ave(
             past.f[row], past.weight[row], past.target[row] = f, weight[k, h], target
             if layer[k, h]:  # Lines 16, 18 and 19; other layers stay as they are
                 layers[layer[k, h] - 1].learn(row, past)
+            if plain is not None:
+                plain.learn(f, target)
     return AveRun(
         **episodes.arrays(),
         layer=layer,

@@ -101,7 +101,7 @@ def test_parts_have_their_names():
         "by_arm",
         "each_arm",
     }
-    assert set(factories.PRESETS) == {"paper", "paper_fixed", "tight", "practical"}
+    assert set(factories.PRESETS) == {"paper", "paper_fixed", "tight", "sharp", "practical"}
     assert set(factories.RECORDERS) == {
         "regret",
         "variance",
