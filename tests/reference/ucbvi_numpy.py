@@ -44,6 +44,9 @@ class Twin:
     def plan(self, phi: np.ndarray, reward: np.ndarray, horizon: int, u: np.ndarray) -> np.ndarray:
         (S, A), H, v = reward.shape, horizon, self.largest
         self.shape = (1, S, A)
+        visits = np.zeros((H + 1, S), dtype=int)  # of a state in a stage
+        for stage, state, _, _ in self.steps:
+            visits[stage, state] += 1
         L = math.log(5 * S * A * H * self.num_episodes / self.delta)
 
         def bonus(value: np.ndarray, frequency: np.ndarray, n: int, h: int) -> float:
@@ -51,8 +54,8 @@ class Twin:
                 return self.scale * 7 * v * L / math.sqrt(n)
             total = 0.0
             for t in range(S):
-                visits = sum(stage == h + 1 and state == t for stage, state, _, _ in self.steps)
-                most = 100**2 * v**2 * H * S**2 * A * L**2 / visits if visits else math.inf
+                n_next = visits[h + 1, t]
+                most = 100**2 * v**2 * H * S**2 * A * L**2 / n_next if n_next else math.inf
                 total += frequency[t] * min(most, v**2) if h < H - 1 else 0.0
             bernstein = math.sqrt(8 * L * variance(value, frequency) / n) + 14 * v * L / (3 * n)
             return self.scale * (bernstein + math.sqrt(8 * total / n))
