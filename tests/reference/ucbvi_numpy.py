@@ -67,6 +67,9 @@ class Twin:
         self.steps.append((int(stage), int(state), int(action), int(next_state)))
 
     def estimates(self) -> dict[str, np.ndarray]:
-        """All counts, and the values that no later plan exceeds."""
-        found = {"counts": counted(self.model, *self.shape)}
+        """All counts, the states reached in each stage, and the values that no later plan exceeds."""
+        reached = np.zeros((len(self.q), self.shape[1]), dtype=int)
+        for stage, _, _, after in self.steps:
+            reached[stage, after] += 1
+        found = {"counts": counted(self.model, *self.shape), "reached": reached}
         return {**found, "least": self.q} if self.monotone else found
