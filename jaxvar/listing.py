@@ -22,7 +22,8 @@ Format = Literal["text", "csv", "latex"]
 WIDTH = 120
 _GAP = "  "
 LEGEND = (
-    "Bounds on the regret, without logarithms, in the dimension d, rounds or episodes K and steps per episode H; "
+    "Bounds on the regret, without logarithms, in the dimension d, rounds or episodes K and steps per episode H, "
+    "and for tabular MDPs in the S states and A actions; "
     "sum sigma^2 is the total variance of the noise, Var* that of the optimal policy. 'deterministic' is the case "
     "without noise; 'efficient' means polynomial time; 'constants' says whether those in the code were read in the "
     "source, derived again from results that were read, or reconstructed."
@@ -32,7 +33,7 @@ SECTIONS: tuple[tuple[str, str, int | None], ...] = (  # title, setting, the pap
     ("Further algorithms for linear bandits", "bandit", None),
     ("Duels of arms", "duels", None),
     ("Table 2: linear mixture MDPs, in episodes", "episodes", 2),
-    ("Further algorithms for linear mixture MDPs", "episodes", None),
+    ("Further algorithms for linear mixture and tabular MDPs", "episodes", None),
 )
 
 
@@ -168,7 +169,7 @@ def escape(text: str) -> str:
 
 
 # What a bound may consist of; "sum sigma^2" stands before its parts, so that it is found first.
-_TOKEN = re.compile(r"(sqrt\()|(\()|(\))|(sum sigma\^2)|(sigma)|(Var\*)|([dKHR])|\^(\d+(?:\.\d+)?)|([+])|( +)")
+_TOKEN = re.compile(r"(sqrt\()|(\()|(\))|(sum sigma\^2)|(sigma)|(Var\*)|([dKHRSA])|\^(\d+(?:\.\d+)?)|([+])|( +)")
 _MATHS = {"sum sigma^2": r"\textstyle\sum\sigma^2", "sigma": r"\sigma", "Var*": r"\mathrm{Var}^*"}
 
 

@@ -23,6 +23,7 @@ from jaxvar.algorithms.moments import hf_ucrl_vtr_plus, ucrl_wvtr
 from jaxvar.algorithms.noise_adaptive import lofav, losan
 from jaxvar.algorithms.save import save
 from jaxvar.algorithms.sup_lin_ucb import sup_lin_ucb
+from jaxvar.algorithms.tabular import mvp, ucbvi
 from jaxvar.algorithms.thompson import fgts_va, lin_ts
 from jaxvar.algorithms.ucb import ucb1, ucb_v
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
@@ -120,6 +121,7 @@ __all__ = [
     "losan",
     "max_in_p",
     "mixture_mdp",
+    "mvp",
     "nets",
     "noise",
     "oful",
@@ -148,6 +150,7 @@ __all__ = [
     "tune_cpu",
     "ucb1",
     "ucb_v",
+    "ucbvi",
     "ucrl_ave",
     "ucrl_vtr",
     "ucrl_vtr_plus",

@@ -38,10 +38,9 @@ class Plan(NamedTuple):
 
 
 @pytree
-class Planner:
-    """Base of the algorithms that plan by optimistic backward induction."""
+class Greedy:
+    """Base of the algorithms that play the best action of their plan, by the common rule for ties."""
 
-    dim: int = count(kw_only=False, doc="d, the length of a feature.")
     ties: str = bandit.declare_ties("action")
     tie_tolerance: Number = bandit.declare_tolerance()
 
@@ -49,6 +48,27 @@ class Planner:
     def dtype(self) -> np.dtype[np.floating]:
         """The float type of the run."""
         raise NotImplementedError
+
+    def draws(self, model: Model, key: jax.Array | None) -> jax.Array | None:
+        """Return the numbers that break an episode's ties, [H, S]; None where the lowest action wins."""
+        if self.ties != "random" or key is None:
+            return None
+        words = random.bits(random.key_words(key), (model.horizon, model.num_states))
+        return random.uniform(words, jnp.float32)
+
+    def greedy(self, q: jax.Array, u: jax.Array | None, value_bound: Number) -> tuple[jax.Array, jax.Array]:
+        """Return the best actions and the values of ``q [S, A]``, both [S]; ``u [S]`` breaks ties."""
+        by_action = jnp.moveaxis(q, 1, 0)
+        best = bandit.best(by_action, jnp.ones(by_action.shape, bool), self.tie_tolerance, value_bound)
+        policy = lowest(best) if u is None else bandit.by_rank(best, u)
+        return policy, computed_once(largest(by_action))
+
+
+@pytree
+class Planner(Greedy):
+    """Base of the algorithms that plan by optimistic backward induction on features."""
+
+    dim: int = count(kw_only=False, doc="d, the length of a feature.")
 
     def optimistic_plan(
         self,
@@ -69,24 +89,19 @@ class Planner:
         """
         num_states, num_actions, _, dim = model.phi.shape
         by_next = jnp.moveaxis(model.phi, 2, 0).reshape(num_states, num_states * num_actions, dim)
-        draws = None
-        if self.ties == "random" and key is not None:
-            words = random.bits(random.key_words(key), (model.horizon, num_states))
-            draws = random.uniform(words, jnp.float32)
 
         # The feature, not the value, is what a stage hands on: it is then computed once, not anew for each of its uses.
         def back(feature: jax.Array, given: tuple[jax.Array | None, Arrays | None]) -> tuple[jax.Array, Arrays]:
             u, here = given
             upper = bound(feature, *(() if here is None else here))
             q = jnp.clip(model.reward + upper.reshape(num_states, num_actions), 0, value_bound)
-            by_action = jnp.moveaxis(q, 1, 0)
-            best = bandit.best(by_action, jnp.ones(by_action.shape, bool), self.tie_tolerance, value_bound)
-            policy = lowest(best) if u is None else bandit.by_rank(best, u)
-            value = computed_once(largest(by_action))
+            policy, value = self.greedy(q, u, value_bound)
             return combine(by_next, value[:, None, None]), (q, value, policy, feature)
 
         end = jnp.zeros(by_next.shape[1:], model.reward.dtype)
-        _, (q, value, policy, feature) = lax.scan(back, end, (draws, stages), length=model.horizon, reverse=True)
+        _, (q, value, policy, feature) = lax.scan(
+            back, end, (self.draws(model, key), stages), length=model.horizon, reverse=True
+        )
         feature = feature.reshape(model.horizon, num_states, num_actions, dim)
         return Plan(q, planning.with_end(value), policy, feature)
 

@@ -163,6 +163,7 @@ def test_latex_is_escaped():
         ("d^1.5 sqrt(sum sigma^2) + d", r"$d^{1.5} \sqrt{\textstyle\sum\sigma^2} + d$"),
         ("sqrt(d K (d sigma^2 + R^2))", r"$\sqrt{d K (d \sigma^{2} + R^{2})}$"),
         ("d sqrt(Var*) + d^2", r"$d \sqrt{\mathrm{Var}^*} + d^{2}$"),
+        ("sqrt(S A K) + S^2 A", r"$\sqrt{S A K} + S^{2} A$"),
         ("none claimed", "none claimed"),
         ("d_1 (so)", r"d\_1 (so)"),
         ("sqrt(d", "sqrt(d"),
