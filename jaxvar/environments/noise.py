@@ -164,6 +164,18 @@ class Bursts(Levels):
 
 
 @pytree
+class FrontLoaded(Levels):
+    """``low`` in the first ``length`` rounds, ``high`` in all after them: precision that comes first."""
+
+    length: jax.Array | int = part(
+        lambda name, n: np.int32(parameters.check_count(name, n, low=0)), kw_only=False, doc="quiet rounds."
+    )
+
+    def at(self, round: jax.Array) -> Number:
+        return jnp.where(round <= self.length, self.low, self.high)
+
+
+@pytree
 class ByArm(Levels):
     """``low + (high - low) min(1, |<direction, a>|)``: ``high`` for a unit arm along ``direction``."""
 

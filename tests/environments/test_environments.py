@@ -31,6 +31,7 @@ SCHEDULES = {
     "between": jv.schedules.between(0.1, 0.6),
     "decaying": jv.schedules.decaying(0.6, 0.5),
     "bursts": jv.schedules.bursts(0.1, 0.6, 3, 1),
+    "front_loaded": jv.schedules.front_loaded(0.1, 0.6, 3),
     "by_round": jv.schedules.by_round(TABLE[:, 0]),
     "by_round_and_arm": jv.schedules.by_round(TABLE),
     "by_arm": jv.schedules.by_arm(0.1, 0.6, [0.6, 0.8]),
@@ -113,6 +114,8 @@ def expected_level(name, round, arms):
         return np.full(len(arms), 0.6 / round**0.5)
     if name == "bursts":
         return np.full(len(arms), 0.6 if (round - 1) % 3 < 1 else 0.1)
+    if name == "front_loaded":
+        return np.full(len(arms), 0.1 if round <= 3 else 0.6)
     if name == "by_round":
         return np.full(len(arms), TABLE[round - 1, 0])
     if name == "by_round_and_arm":

@@ -90,9 +90,11 @@ def test_parts_have_their_names():
         "bernoulli",
         "none",
     }
-    assert set(factories.SCHEDULES) == {"constant", "two_level", "between", "decaying", "bursts", "by_round", "by_arm"}
+    schedules = {"constant", "two_level", "between", "decaying", "bursts", "front_loaded", "by_round", "by_arm"}
+    assert set(factories.SCHEDULES) == schedules
     assert set(factories.PRESETS) == {"paper", "paper_fixed", "tight", "practical"}
     assert set(factories.RECORDERS) == {
+        "simple_regret",
         "regret",
         "variance",
         "layer_rounds",
@@ -109,7 +111,7 @@ def test_no_argument_is_taken_for_a_key_of_the_table():
 
 
 NEAREST = {
-    "algorithm": (lambda: Entry("svae"), "'save'"),
+    "algorithm": (lambda: Entry("sav"), "'save'"),
     "argument": (lambda: Entry("save", options={"noise_bond": 1.0}), "'noise_bound'"),
     "preset": (lambda: Entry("save", options={"constants": "practicle"}), "'practical'"),
     "constant": (lambda: Entry("save", options={"constants": {"preset": "paper", "beta_scal": 1.0}}), "'beta_scale'"),
