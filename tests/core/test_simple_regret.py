@@ -39,7 +39,10 @@ def test_it_is_the_gap_of_the_best_estimate_in_the_rounds_own_set():
     environment = jv.linear_bandit(DIM, NUM_ARMS, fresh=True, available=3, noise=noise)
     algorithm = jv.oful(DIM, beta_scale=0.1)
     trace = jax.tree.map(np.asarray, jv.trace(algorithm, environment, KEY, num_rounds=NUM_ROUNDS))
-    value = np.einsum("knd,kd->kn", trace.arms, trace.state.regression.theta_hat)
+    x = trace.arms[np.arange(NUM_ROUNDS), trace.action]
+    gram = np.eye(DIM) + np.cumsum(x[:, :, None] * x[:, None], axis=0)
+    theta = np.linalg.solve(gram, np.cumsum(trace.reward[:, None] * x, axis=0)[..., None])
+    value = (trace.arms @ theta)[..., 0]
     expected = gaps(trace, np.where(trace.available, value, -np.inf).argmax(axis=1))
     got = recorded(algorithm, environment)
     np.testing.assert_allclose(got, expected, atol=1e-12)
