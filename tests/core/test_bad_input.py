@@ -78,6 +78,8 @@ NEEDED = {
     "noise.sparse": {"std": 0.5},
     "noise.clipped_gaussian": {"std": 0.5},
     "noise.gaussian": {"std": 0.5},
+    "noise.student_t": {"std": 0.5},
+    "noise.pareto": {"std": 0.5},
 }
 
 
@@ -225,6 +227,8 @@ UNDECLARED = {
     "noise.sparse": {"std": NOT_STD, "bound": [0.4]},
     "noise.clipped_gaussian": {"std": NOT_STD},
     "noise.gaussian": {"std": NOT_STD},
+    "noise.student_t": {"std": NOT_STD, "df": [2.0]},
+    "noise.pareto": {"std": NOT_STD, "shape": [2.0]},
     "schedules.two_level": {"high": [0.05]},
     "schedules.between": {"high": [0.05]},
     "schedules.bursts": {"high": [0.05], "period": [0, -1, 1.5, NAN, "2", True], "length": [-1, 5, 1.5, "1"]},

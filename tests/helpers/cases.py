@@ -74,6 +74,8 @@ FAMILIES = {
     "sparse": lambda std: jv.noise.sparse(std, bound=1.0),
     "clipped_gaussian": lambda std: jv.noise.clipped_gaussian(std, bound=0.5),
     "gaussian": lambda std: jv.noise.gaussian(std),
+    "student_t": lambda std: jv.noise.student_t(std, df=20.0),
+    "pareto": lambda std: jv.noise.pareto(std, shape=20.0),
 }
 SCHEDULES = {
     "two_level": lambda: jv.schedules.two_level(0.1, 0.4),

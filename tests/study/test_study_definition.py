@@ -87,6 +87,8 @@ def test_parts_have_their_names():
         "sparse",
         "clipped_gaussian",
         "gaussian",
+        "student_t",
+        "pareto",
         "bernoulli",
         "none",
     }
