@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import parameters
-from jaxvar.algorithms.interface import Side
+from jaxvar.algorithms.interface import Recommender, Side
 from jaxvar.environments.interface import Observation
 from jaxvar.lowering import take
 from jaxvar.parameters import pytree, static
@@ -214,7 +214,7 @@ class SimpleRegret:
             )
         return jnp.zeros(())
 
-    def update(self, memory: jax.Array, event: Event, algorithm: Any, instance: object) -> jax.Array:
+    def update(self, memory: jax.Array, event: Event, algorithm: Recommender, instance: object) -> jax.Array:
         """Return the gap between the best arm that is there and the recommended one, []."""
         seen = getattr(event, "observation", None)
         if seen is None:

@@ -40,6 +40,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+from chex import ArrayTree
 
 from jaxvar.parameters import Number, number, pytree, static
 
@@ -136,6 +137,14 @@ class Algorithm(Protocol):
 
     def update(self, state: Any, choice: Any, x: jax.Array, reward: jax.Array, side: Side) -> Any:
         """Learn from the reward of ``x [dim]``."""
+
+
+class Recommender(Protocol):
+    """The optional method of bandit algorithms that names the arm they take for the best."""
+
+    def recommend(self, state: ArrayTree, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the index of one of ``arms [num_arms, dim]``, []."""
+        ...
 
 
 class EpisodicAlgorithm(Protocol):
