@@ -58,6 +58,7 @@ def step(
         noise_var=outcome.noise_var,
         state=state,
         rival=rival,
+        observation=observation,
     )
     finite = jnp.isfinite(outcome.reward) & jnp.isfinite(event.regret)
     memories = tuple(r.update(m, event, algorithm, instance) for r, m in zip(recorders, carry.memories, strict=True))
@@ -66,4 +67,5 @@ def step(
         there = side.available.astype(jnp.int32)
         both = (take(there, action) > 0) & (take(there, rival) > 0)
         bits = jnp.where(both, 0, status.ABSENT).astype(jnp.int32)
-    return game.finish(carry, fixed, state, memories, finite, round, bits), (event, observation)
+    after = game.finish(carry, fixed, state, memories, finite, round, bits)
+    return after, (event._replace(observation=None), observation)  # a trace keeps it once

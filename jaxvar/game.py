@@ -135,6 +135,7 @@ def step(
         regret=jnp.max(observation.mean if available is None else side.present(observation.mean), axis=0) - mean,
         noise_var=noise_var,
         state=state,
+        observation=observation,
     )
     finite = jnp.isfinite(reward) & jnp.isfinite(event.regret)
     memories = tuple(r.update(m, event, algorithm, instance) for r, m in zip(recorders, carry.memories, strict=True))
@@ -142,7 +143,8 @@ def step(
     if side.available is not None:
         there = take(side.available.astype(jnp.int32), action) > 0
         bits = jnp.where(there, 0, status.ABSENT).astype(jnp.int32)
-    return finish(carry, fixed, state, memories, finite, round, bits), (event, observation)
+    after = finish(carry, fixed, state, memories, finite, round, bits)
+    return after, (event._replace(observation=None), observation)  # a trace keeps it once
 
 
 def read(recorders: tuple[records.Recorder, ...], carry: Carry) -> dict[str, jax.Array]:

@@ -30,6 +30,7 @@ from jaxvar.algorithms.ucrl_ave import ucrl_ave
 from jaxvar.algorithms.ucrl_vtr import ucrl_vtr, ucrl_vtr_plus
 from jaxvar.algorithms.uniform import uniform
 from jaxvar.algorithms.vacdb import max_in_p, vacdb
+from jaxvar.algorithms.vaee import vaee
 from jaxvar.algorithms.var_lin import var_lin, var_lin2
 from jaxvar.algorithms.voful import voful, voful2
 from jaxvar.algorithms.weighted_oful import weighted_lin_ts, weighted_oful, weighted_oful_plus
@@ -157,6 +158,7 @@ __all__ = [
     "ucrl_wvtr",
     "uniform",
     "vacdb",
+    "vaee",
     "var_lin",
     "var_lin2",
     "voful",

@@ -15,6 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import parameters
+from jaxvar.algorithms.interface import Recommender, Side
+from jaxvar.environments.interface import Observation
+from jaxvar.lowering import take
 from jaxvar.parameters import pytree, static
 
 MAX_RECORDS = 1_000_000  # recorded rounds that are spaced for the user
@@ -33,6 +36,7 @@ class Event(NamedTuple):
     noise_var: jax.Array  # []   of the pulled arm
     state: Any  # the algorithm's
     rival: jax.Array | None = None  # []   int32, in duels: the second arm; reward, mean and noise_var are the outcome's
+    observation: Observation | None = None  # the round's decision set, for recorders; in duels without variances
 
 
 class EpisodeEvent(NamedTuple):
@@ -192,6 +196,43 @@ class OptimisticEpisodes:
         return memory
 
 
+@pytree
+class SimpleRegret:
+    """The regret of the arm that the algorithm would recommend after the round, in the round's own decision set.
+
+    Needs an algorithm with ``recommend(state, arms, side)``, the index of an arm; ``side`` tells only which arms are
+    there. It is asked in every round, on top of playing.
+    """
+
+    name = "simple_regret"
+
+    def init(self, algorithm: object, instance: object) -> jax.Array:
+        """Return zero, []."""
+        if not hasattr(algorithm, "recommend"):
+            raise ValueError(
+                f"the simple regret needs an algorithm with a method `recommend`, got {type(algorithm).__name__}"
+            )
+        return jnp.zeros(())
+
+    def update(self, memory: jax.Array, event: Event, algorithm: Recommender, instance: object) -> jax.Array:
+        """Return the gap between the best arm that is there and the recommended one, []."""
+        seen = getattr(event, "observation", None)
+        if seen is None:
+            raise ValueError("record: 'simple_regret' needs rounds, in which there is a decision set")
+        available = getattr(seen, "available", None)
+        side = Side(None, None if available is None else jnp.asarray(available, bool))
+        action = jnp.asarray(algorithm.recommend(event.state, seen.arms, side))
+        if action.shape != () or not jnp.issubdtype(action.dtype, jnp.integer):
+            who, came = type(algorithm).__name__, f"{action.dtype}{list(action.shape)}"
+            raise ValueError(f"{who}.recommend must return the index of an arm, one integer, got an array {came}")
+        best = jnp.max(side.present(seen.mean), axis=0)
+        return (best - take(seen.mean, action.astype(jnp.int32))).astype(memory.dtype)
+
+    def read(self, memory: jax.Array) -> jax.Array:
+        """Return the regret of the last recommendation, []."""
+        return memory
+
+
 def _of_event(event: Event | EpisodeEvent, field: str, name: str) -> jax.Array:
     """Return a field of the event; refuse to record ``name`` where the event does not have it."""
     found: jax.Array | None = getattr(event, field, None)
@@ -212,6 +253,11 @@ def regret() -> RunningSum:
 def variance() -> RunningSum:
     """Record the total noise variance of the pulled arms; in episodes ``Var*_K``, that of V* along the paths."""
     return RunningSum(name="variance", field="noise_var")
+
+
+def simple_regret() -> SimpleRegret:
+    """Record the regret of the arm that the algorithm would recommend after the round: not a sum over rounds."""
+    return SimpleRegret()
 
 
 def layer_rounds() -> LayerRounds:

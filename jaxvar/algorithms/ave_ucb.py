@@ -106,5 +106,16 @@ class AveUcb(LayeredAlgorithm):
         lost = jnp.where(deeper, status.CAPACITY, 0) | jnp.where(finite, 0, status.NONFINITE)
         return Choice(action, layer, weight, lost.astype(jnp.int32))
 
+    def recommend(self, state: LayeredState, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the arm of ``arms [num_arms, dim]`` with the largest lower bound of any layer, [].
+
+        Nothing is eliminated, so no layer knows all arms: one that is seldom pulled may have any estimate.
+        """
+        q, lower = ridge.scales(self.capacity, self.dtype), jnp.asarray(-jnp.inf, self.dtype)
+        for i, (_, width, pred) in enumerate(self.stats(state, arms)):
+            bound = pred - state.beta_hat[i] / np.sqrt(q[i]) * width
+            lower = jnp.maximum(lower, jnp.where(i < self.num_layers, bound, -jnp.inf))
+        return self.top(lower, side.mask(arms.shape[0]))
+
 
 ave_ucb = factory(AveUcb)

@@ -105,6 +105,13 @@ class Bandit:
         allowed = jnp.ones(values.shape, bool) if allowed is None else allowed
         return pick(best(values, allowed, self.tie_tolerance, self.unit), words, self.ties)
 
+    def top(self, values: jax.Array, allowed: jax.Array) -> jax.Array:
+        """Return the ``allowed [N]`` arm of the largest of ``values [N]``, the one of lowest index among equals, [].
+
+        Recommendations are made by it: unlike a choice, they draw nothing.
+        """
+        return lowering.lowest(best(values, allowed, self.tie_tolerance, self.unit))
+
 
 @pytree
 class BoundedBandit(Bandit):

@@ -21,7 +21,7 @@ from jaxvar import random, ridge
 from jaxvar.algorithms.bandit import BoundedBandit, FixedArms, ToldVariance, lost
 from jaxvar.algorithms.interface import Choice, Confidence, Side
 from jaxvar.claims import Claim
-from jaxvar.lowering import take, transform
+from jaxvar.lowering import inner, take, transform
 from jaxvar.parameters import Number, choice, factory, number, pytree
 
 CLAIMS = {
@@ -96,6 +96,10 @@ class Optimist(BoundedBandit, FixedArms):
         action = self.best(upper, random.key_words(key), side.available)
         weight = self.weight(take(width, action), take(side.noise_var, action))
         return Choice(action, jnp.ones_like(action), weight, lost(upper, side.available))
+
+    def recommend(self, state: EllipsoidState, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []."""
+        return self.top(inner(arms, state.regression.theta_hat), side.mask(arms.shape[0]))
 
     def confidence(self, state: EllipsoidState) -> Confidence:
         """Return the one ellipsoid, as a layer."""

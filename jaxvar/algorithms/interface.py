@@ -14,8 +14,10 @@ arms come and go, ``side.available`` says which are there; the choice of another
 Optional methods: ``with_fixed_arms(arms)`` returns the algorithm to use when the decision set never changes; where
 the arms stay the same but come and go, it is called only if it takes ``masked``, with ``masked=True``. ``grow()``
 returns one with more capacity, to rerun with after ``status.CAPACITY``, and ``confidence(state)`` returns
-:class:`Confidence`. A ``num_rounds`` (``num_episodes``), ``noise_bound`` or ``norm_bound`` that the run or the
-environment exceeds is said in a warning, unless the algorithm names it in ``unused``.
+:class:`Confidence`. ``recommend(state, arms, side)`` returns the index of the arm that the algorithm takes for the best
+after the rounds so far, of those in ``side.available``: :func:`jaxvar.record.simple_regret` records its regret. A
+``num_rounds`` (``num_episodes``), ``noise_bound`` or ``norm_bound`` that the run or the environment exceeds is said in
+a warning, unless the algorithm names it in ``unused``.
 
 An algorithm for duels has ``pair`` in the place of ``select``: its choice also needs a ``rival``, the second arm. Its
 ``update`` is given ``x [dim]``, the difference of the two arms, and the reward 1 where the first one won, else 0.
@@ -38,6 +40,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+from chex import ArrayTree
 
 from jaxvar.parameters import Number, number, pytree, static
 
@@ -134,6 +137,14 @@ class Algorithm(Protocol):
 
     def update(self, state: Any, choice: Any, x: jax.Array, reward: jax.Array, side: Side) -> Any:
         """Learn from the reward of ``x [dim]``."""
+
+
+class Recommender(Protocol):
+    """The optional method of bandit algorithms that names the arm they take for the best."""
+
+    def recommend(self, state: ArrayTree, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the index of one of ``arms [num_arms, dim]``, []."""
+        ...
 
 
 class EpisodicAlgorithm(Protocol):

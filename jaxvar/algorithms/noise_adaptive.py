@@ -35,7 +35,7 @@ from jaxvar.algorithms.bandit import BoundedBandit, FixedArms, at_layer, lost
 from jaxvar.algorithms.ellipsoid import EllipsoidState, Optimist
 from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.claims import Claim
-from jaxvar.lowering import quadratic
+from jaxvar.lowering import inner, quadratic
 from jaxvar.parameters import Number, count, factory, number, pytree
 
 MAX_LAYERS = 520  # the K of no float64 asks for more
@@ -267,6 +267,13 @@ class Lofav(BoundedBandit, FixedArms):
         spread = self.rho * jnp.sqrt(8 * beta_max) * jnp.sqrt((error_sum + self.log_term) * xi)
         largest = jnp.exp2(k) * self.rho * self.noise_bound * jnp.sqrt(2 * bias) * xi
         return jnp.maximum(0.5 * (error_sum - paired_loss) + bias + spread + largest, 0)
+
+    def recommend(self, state: LofavState, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the arm of ``arms [num_arms, dim]`` with the largest estimate of the first layer, [].
+
+        Every layer learns from every reward. The first one gives them the largest weights, so it forgets least.
+        """
+        return self.top(inner(arms, state.plain.theta_hat[0]), side.mask(arms.shape[0]))
 
     def radii(self, state: LofavState) -> tuple[jax.Array, jax.Array]:
         """Return ``sqrt(2 beta)`` and ``sqrt(2 gamma)`` of every layer, [L] each, with ``beta_scale``."""

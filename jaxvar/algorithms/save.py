@@ -115,6 +115,16 @@ class LayeredAlgorithm(FixedArms):
             return ridge.layer_stats(state.layers, arms)
         return [ridge.LayerStats(*(v[i] for v in state.stats)) for i in range(self.capacity)]
 
+    def recommend(self, state: LayeredState, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the arm of ``arms [num_arms, dim]`` with the largest estimate of the deepest layer that is done, [].
+
+        A layer is done where it was passed, or where it knows every active arm up to alpha: there it has the best bound
+        on the error of all arms that survived. The layer after it may have learned from one arm only. While no layer is
+        done, the estimate is that of the layer in which the round ends.
+        """
+        end = descend(self, state, arms, side)
+        return self.top(end.done, end.active)
+
     def confidence(self, state: LayeredState) -> Confidence:
         """Return the ellipsoids of all stored layers."""
         return Confidence(state.layers.loss, jnp.asarray(ridge.scales(self.capacity, self.dtype)), state.beta_hat)
@@ -130,6 +140,7 @@ class End(NamedTuple):
     active: jax.Array  # [N]   bool, the arms that survived all layers before
     width2: jax.Array  # [N]   squared widths
     pred: jax.Array  # [N]   estimates
+    done: jax.Array  # [N]   estimates of the deepest layer that is done, see `recommend`; else those of this one
     beta: jax.Array  # []   the radius
     scale: jax.Array  # []   4^-l
     number: jax.Array  # []   int32, l; 0 where it is not stored
@@ -190,7 +201,8 @@ def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array, side: 
     # The layer in which the round ends, as seen from outside the loop.
     number = layer = jnp.int32(0)
     scale, beta = jnp.ones((), self.dtype), jnp.zeros((), self.dtype)
-    width2 = pred = jnp.zeros(num_arms, self.dtype)
+    width2 = pred = done = jnp.zeros(num_arms, self.dtype)
+    any_done = jnp.zeros((), bool)
     for i, (scaled_width2, _, estimate) in enumerate(self.stats(state, arms)):
         largest = jnp.max(jnp.where(active, scaled_width2, 0), axis=0)
         if i == 0:
@@ -205,6 +217,9 @@ def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array, side: 
         beta = jnp.where(ends, beta_hat[i], beta)
         number = jnp.where(ends, i + 1, number)
         layer = jnp.where(ends & explores, i + 1, layer)
+        here = ~stopped & ~explores & (state.layers.count[i] > 0)
+        done = jnp.where(here | (ends & ~any_done), estimate, done)
+        any_done = any_done | here
         stopped = stopped | ends
 
         # Line 12: keep what may still be the best.
@@ -213,7 +228,7 @@ def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array, side: 
         active = active & (keep | stopped)
 
     lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE)
-    return End(active, width2, pred, beta, scale, number, layer, lost)
+    return End(active, width2, pred, done, beta, scale, number, layer, lost)
 
 
 # SAVE where the decision set never changes: the same choices from one layer at a time. A layer is passed once every
@@ -234,6 +249,7 @@ class FixedSaveState(NamedTuple):
     norm2: jax.Array  # [num_arms]   |a|^2
     loss: jax.Array  # [capacity]   of every layer when it last learned
     beta_hat: jax.Array  # [capacity]   likewise
+    leader: jax.Array  # []   int32, the arm of the largest estimate in the layer passed last; -1 before there is one
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
 
@@ -266,6 +282,7 @@ class FixedSave:
             norm2=norm2,
             loss=jnp.zeros_like(beta_hat),
             beta_hat=beta_hat,
+            leader=jnp.int32(-1),
             round=jnp.int32(0),
             status=jnp.int32(0),
         )
@@ -284,7 +301,7 @@ class FixedSave:
         lost = jnp.where(state.number > self.capacity, status.CAPACITY, 0)
         lost = jnp.where(jnp.isfinite(largest), lost, status.NONFINITE)
         width2, pred = state.stats.width2 / q, state.stats.pred
-        end = End(state.active, width2, pred, state.beta, q, state.number, layer, lost)
+        end = End(state.active, width2, pred, pred, state.beta, q, state.number, layer, lost)
         return self.save.decide(end, random.key_words(key))
 
     def update(
@@ -317,9 +334,17 @@ class FixedSave:
             norm2=state.norm2,
             loss=loss,
             beta_hat=beta_hat,
+            leader=jnp.where(passed, self.save.top(stats.pred, state.active), state.leader),
             round=state.round + 1,
             status=bits,
         )
+
+    def recommend(self, state: FixedSaveState, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the arm of the largest estimate of the deepest layer that is done, [], see ``Save.recommend``."""
+        largest = jnp.max(jnp.where(state.active, state.stats.width2, 0), axis=0)
+        certain = (largest <= self._scale(state.number) * self.save.alpha**2) & (state.layer.count > 0)
+        here = self.save.top(state.stats.pred, state.active)
+        return jnp.where(certain | (state.leader < 0), here, state.leader)
 
     def confidence(self, state: FixedSaveState) -> Confidence:
         """Return the ellipsoids of all layers; those passed no longer change."""

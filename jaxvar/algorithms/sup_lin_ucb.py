@@ -39,6 +39,18 @@ class SupLinUcbState(NamedTuple):
     stats: ridge.ArmStats | None  # likewise, only for fixed arms
 
 
+class End(NamedTuple):
+    """The level in which a round ends, and the arms as seen from it."""
+
+    active: jax.Array  # [N]   bool, the arms that survived all levels before
+    width: jax.Array  # [N]   half widths
+    pred: jax.Array  # [N]   estimates
+    done: jax.Array  # [N]   estimates of the deepest level that is done, see `recommend`; else those of this one
+    scale: jax.Array  # []   2^-s
+    layer: jax.Array  # []   int32, s where the level learns, 0 where every arm is known well enough
+    lost: jax.Array  # []   int32, status bits
+
+
 @pytree
 class SupLinUcb(BoundedBandit, Eliminating):
     r"""SupLinUCB: eliminate arms level by level, with estimates whose errors are independent of the arms chosen.
@@ -101,13 +113,31 @@ class SupLinUcb(BoundedBandit, Eliminating):
 
     def select(self, state: SupLinUcbState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose an arm of ``arms [num_arms, dim]``."""
+        end = self.descend(state, arms, side)
+        allowed = end.active & ((end.layer == 0) | (end.width > end.scale))
+        words = random.key_words(key)
+        action = self.explore_or_best(end.layer > 0, end.width, end.pred + end.width, allowed, words)
+        return Choice(action, end.layer, (end.layer > 0).astype(self.dtype), end.lost.astype(jnp.int32))
+
+    def recommend(self, state: SupLinUcbState, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the arm of ``arms [num_arms, dim]`` with the largest estimate of the deepest level that is done, [].
+
+        A level is done where it was passed, or where every active arm is known well enough: it has the best bound on
+        the error of all arms that survived. While no level is done, it is the one in which the round ends.
+        """
+        end = self.descend(state, arms, side)
+        return self.top(end.done, end.active)
+
+    def descend(self, state: SupLinUcbState, arms: jax.Array, side: Side) -> End:
+        """Ask the levels in turn, dropping arms, up to the one where the round ends."""
         chex.assert_shape(arms, (None, self.dim))
         num: Number = arms.shape[0] if side.available is None else jnp.sum(side.available.astype(self.dtype), axis=0)
         factor, certainty = self.half_width(num), self.num_rounds**-0.5
         active, stopped = side.mask(arms.shape[0]), jnp.zeros((), bool)
         # The level in which the round ends, as seen from outside the loop.
         layer, scale = jnp.int32(0), jnp.ones((), self.dtype)
-        width = pred = jnp.zeros(arms.shape[0], self.dtype)
+        width = pred = done = jnp.zeros(arms.shape[0], self.dtype)
+        any_done = jnp.zeros((), bool)
         for i in range(self.capacity):
             if state.stats is None:
                 width2, estimate = ridge.arm_stats(at_layer(state.levels, i), arms)
@@ -125,17 +155,17 @@ class SupLinUcb(BoundedBandit, Eliminating):
             pred = jnp.where(ends, estimate, pred)
             scale = jnp.where(ends, 2.0 ** -(i + 1), scale)
             layer = jnp.where(ends & explores, i + 1, layer)
+            here = ~stopped & ~explores & (state.levels.log_det[i] > 0)
+            done = jnp.where(here | (ends & ~any_done), estimate, done)
+            any_done = any_done | here
             stopped = stopped | ends
 
             upper = estimate + half
             best = jnp.max(jnp.where(active, upper, -jnp.inf), axis=0)
             active = active & ((upper >= best - 2.0**-i) | stopped)
 
-        allowed = active & ((layer == 0) | (width > scale))
-        words = random.key_words(key)
-        action = self.explore_or_best(layer > 0, width, pred + width, allowed, words)
         lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE)
-        return Choice(action, layer, (layer > 0).astype(self.dtype), lost.astype(jnp.int32))
+        return End(active, width, pred, done, scale, layer, lost)
 
     def update(
         self, state: SupLinUcbState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side

@@ -94,6 +94,10 @@ class Sampler(BoundedBandit):
         after, update = learn(state.posterior, weight * x, weight * reward)
         return SamplerState(after, state.round + 1, state.status | choice.status | ridge.failure(update))
 
+    def recommend(self, state: SamplerState, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []: nothing is drawn."""
+        return self.top(inner(arms, state.posterior.regression.theta_hat), side.mask(arms.shape[0]))
+
 
 def init(dim: int, lam: Number, dtype: np.dtype[np.floating]) -> Posterior:
     """Return the posterior that has seen nothing: ``V = lam I``."""
@@ -243,6 +247,11 @@ class FgtsVa(ToldVariance):
         """The float type of the run."""
         return np.dtype(jnp.result_type(self.lam))
 
+    @property
+    def unit(self) -> Number:
+        """The size of what values are made of: the spread of the prior, up to a factor."""
+        return self.lam**-0.5
+
     def init(self) -> FgtsState:
         """Return an empty regression."""
         zero = jnp.int32(0)
@@ -259,7 +268,7 @@ class FgtsVa(ToldVariance):
         words, num = random.key_words(key), self.num_proposals or _PROPOSALS_PER_ARM * arms.shape[0]
         theta, refused = draw_feel_good(state.posterior, tilt, arms, words, num, side.available)
         sampled = inner(arms, theta)
-        best = bandit.best(sampled, side.mask(arms.shape[0]), self.tie_tolerance, self.lam**-0.5)
+        best = bandit.best(sampled, side.mask(arms.shape[0]), self.tie_tolerance, self.unit)
         action = bandit.pick(best, words, self.ties)
         weight = 1 / jnp.sqrt(take(bar2, action))
         return FgtsChoice(action, jnp.ones_like(action), weight, lost(sampled, side.available), refused)
@@ -275,6 +284,11 @@ class FgtsVa(ToldVariance):
             round=state.round + 1,
             status=state.status | choice.status | ridge.failure(update),
         )
+
+    def recommend(self, state: FgtsState, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []: nothing is drawn."""
+        estimate = inner(arms, state.posterior.regression.theta_hat)
+        return lowest(bandit.best(estimate, side.mask(arms.shape[0]), self.tie_tolerance, self.unit))
 
 
 fgts_va = factory(FgtsVa)

@@ -179,6 +179,18 @@ class VacdbState(NamedTuple):
     status: jax.Array  # []   int32
 
 
+class End(NamedTuple):
+    """The layer in which a round ends, with its M pairs."""
+
+    active: jax.Array  # [N]   bool, the arms that survived all layers before
+    width: jax.Array  # [M]   of the differences
+    upper: jax.Array  # [M]   upper bounds of the sum of both arms
+    done: jax.Array  # [N]   estimates of the deepest layer that is done, see `recommend`; else those of this one
+    scale: jax.Array  # []   4^-l
+    layer: jax.Array  # []   int32, l where the layer learns, 0 where every width is at most alpha
+    lost: jax.Array  # []   int32, status bits
+
+
 @pytree
 class Vacdb(LogisticDuels, Eliminating):
     r"""VACDB: eliminate arms layer by layer, and let pairs duel whose difference is still too uncertain.
@@ -230,12 +242,31 @@ class Vacdb(LogisticDuels, Eliminating):
 
     def pair(self, state: VacdbState, arms: jax.Array, key: jax.Array, side: Side) -> Pair:
         """Choose a pair of ``arms [num_arms, dim]``."""
+        (first, second), end = pairs(arms.shape[0]), self.descend(state, arms, side)
+        learns = end.layer > 0
+        allowed = end.active[first] & end.active[second] & (~learns | (end.width > jnp.sqrt(end.scale)))
+        chosen = self.explore_or_best(learns, end.width, end.upper, allowed, random.key_words(key))
+        weight = jnp.where(learns, jnp.sqrt(end.scale) / take(end.width, chosen), 0)
+        return Pair(take(jnp.asarray(first), chosen), take(jnp.asarray(second), chosen), end.layer, weight, end.lost)
+
+    def recommend(self, state: VacdbState, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the arm of ``arms [num_arms, dim]`` with the largest estimate of the deepest layer that is done, [].
+
+        A layer is done where it was passed, or where it knows every active pair up to alpha: it has the best bound on
+        the error of all arms that survived. While no layer is done, it is the one in which the round ends.
+        """
+        end = self.descend(state, arms, side)
+        return self.top(end.done, end.active)
+
+    def descend(self, state: VacdbState, arms: jax.Array, side: Side) -> End:
+        """Go down the layers, dropping arms, to the one where the round ends."""
         chex.assert_shape(arms, (None, self.dim))
         q, (first, second), z = ridge.scales(self.capacity, self.dtype), pairs(arms.shape[0]), differences(arms)
         active, stopped = side.mask(arms.shape[0]), jnp.zeros((), bool)
         # The layer in which the round ends, as seen from outside the loop.
         layer, scale = jnp.int32(0), jnp.ones((), self.dtype)
         width = upper = jnp.zeros(len(first), self.dtype)
+        done, any_done = jnp.zeros(arms.shape[0], self.dtype), jnp.zeros((), bool)
         for i in range(self.capacity):
             both = active[first] & active[second]
             squared = quadratic(z, state.layers.scaled_inv[i]) / q[i]
@@ -250,16 +281,15 @@ class Vacdb(LogisticDuels, Eliminating):
             upper = jnp.where(ends, value[first] + value[second] + state.beta_hat[i] * root, upper)
             scale = jnp.where(ends, q[i], scale)
             layer = jnp.where(ends & explores & ~certain, i + 1, layer)
+            here = ~stopped & (certain | ~explores) & (state.layers.count[i] > 0)
+            done = jnp.where(here | (ends & ~any_done), value, done)
+            any_done = any_done | here
             stopped = stopped | ends
             top = jnp.max(jnp.where(active, value, -jnp.inf), axis=0)
             active = active & ((value >= top - np.sqrt(q[i]) * state.beta_hat[i]) | stopped)
 
-        learns = layer > 0
-        allowed = active[first] & active[second] & (~learns | (width > jnp.sqrt(scale)))
-        chosen = self.explore_or_best(learns, width, upper, allowed, random.key_words(key))
-        weight = jnp.where(learns, jnp.sqrt(scale) / take(width, chosen), 0)
         lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE).astype(jnp.int32)
-        return Pair(take(jnp.asarray(first), chosen), take(jnp.asarray(second), chosen), layer, weight, lost)
+        return End(active, width, upper, done, scale, layer, lost)
 
     def update(self, state: VacdbState, choice: Pair, x: jax.Array, reward: jax.Array, side: Side) -> VacdbState:
         """Let the layer of the choice learn from the duel of difference ``x [dim]``."""
@@ -358,6 +388,10 @@ class MaxInP(LogisticDuels):
         after = MaxInPState(regression._replace(theta_hat=theta), duels, state.round + 1, state.status)
         bits = choice.status | full | unsolved | ridge.failure(update, self.radius(after))
         return after._replace(status=state.status | bits)
+
+    def recommend(self, state: MaxInPState, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []."""
+        return self.top(inner(arms, state.regression.theta_hat), side.mask(arms.shape[0]))
 
     def radius(self, state: MaxInPState) -> jax.Array:
         """Return ``beta``, []."""

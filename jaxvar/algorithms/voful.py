@@ -212,6 +212,10 @@ class Voful(Netted, BoundedBandit):
         failed = nets.failure(empty, x, reward)
         return VofulState(sums, net, round, state.status | choice.status | failed)
 
+    def recommend(self, state: VofulState, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the arm of ``arms [num_arms, dim]`` with the largest lower bound, []: a set has no estimate."""
+        return self.top(-nets.support(-arms, state.net, self.cells), side.mask(arms.shape[0]))
+
     def passes(self, sums: nets.Sums, points: jax.Array, cell: jax.Array) -> jax.Array:
         """Return which cells ``points [N, d]`` of half-sides ``cell [d]`` may hold a theta that passes, bool [N]."""
         limit: jax.Array | np.ndarray

@@ -195,6 +195,10 @@ def unsupported(recorder: str, algorithm: object, environment: object) -> str | 
             return "the environment was given no theta_star"
     if recorder == "layer_rounds" and not hasattr(algorithm, "capacity"):
         return "the algorithm has no layers"
+    if recorder == "simple_regret" and not hasattr(algorithm, "recommend"):
+        if is_episodic(environment):
+            return "it belongs to bandits and duels"
+        return "the algorithm has no method `recommend` that names an arm"
     if recorder in ("optimism", "value_variance"):
         if not is_episodic(environment) or not hasattr(algorithm, "plan"):
             return "it belongs to episodes"

@@ -41,9 +41,9 @@ def check_algorithm(
     """Hold an algorithm for bandits or duels to the contract of :mod:`jaxvar.algorithms.interface`.
 
     Checks that it is a pytree; that ``init`` works on abstract values; that ``update`` keeps the state's shapes and
-    types; that actions are indices of arms; that nothing is NaN; that methods are pure; that a block of
-    different seeds equals a loop over them; that new numbers in old shapes do not compile again; and, if asked, that no
-    arm is chosen that ``side.available`` says is absent.
+    types; that actions are indices of arms, and what ``recommend`` returns where there is one; that nothing is NaN;
+    that methods are pure; that a block of different seeds equals a loop over them; that new numbers in old shapes do
+    not compile again; and, if asked, that no arm is chosen or recommended that ``side.available`` says is absent.
 
     Args:
       algorithm: one seed's algorithm.
@@ -66,10 +66,7 @@ def check_algorithm(
         told = Side(None if duels else jnp.full(num_arms, 0.01, float_dtype()), available)
         choice = (algorithm.pair if duels else algorithm.select)(state, arms, select_key, told)
         names = ("action", "rival") if duels else ("action",)
-        for name in names:
-            chosen = getattr(choice, name)
-            _require(jnp.shape(chosen) == (), f"choice.{name} must be one number")
-            _require(jnp.issubdtype(chosen.dtype, jnp.integer), f"choice.{name} must be an integer")
+        chosen = [_index(f"choice.{name}", getattr(choice, name)) for name in names]
         noise = random.signs(random.bits(random.key_words(noise_key), ()), float_dtype())
         if duels:
             x, reward = arms[choice.action] - arms[choice.rival], (1 + noise) / 2
@@ -78,7 +75,9 @@ def check_algorithm(
             reward = x[0] + np.asarray(0.1, float_dtype()) * noise
         state = algorithm.update(state, choice, x, reward, Side(jnp.asarray(0.01, float_dtype())))
         keeps(state)
-        return state, jnp.stack([getattr(choice, name) for name in names]) if duels else choice.action
+        if hasattr(algorithm, "recommend"):
+            chosen.append(_index("what recommend returns", algorithm.recommend(state, arms, Side(None, available))))
+        return state, jnp.stack(chosen)
 
     _require_methods(algorithm, "init", "pair" if duels else "select", "update")
     for state, actions in _play_learner(algorithm, lambda a: a.init(), one_round, _ROUNDS, key):
@@ -274,6 +273,13 @@ def check_episodic_environment(environment: EpisodicEnvironment, *, key: jax.Arr
     values = np.concatenate([np.ones((1, num_states)), words >> 31])
     norms = np.linalg.norm(np.einsum("satd,vt->vsad", phi, values), axis=-1)
     _require(np.all(norms <= 1 + 1e-5), "|phi_V| must be at most 1 for V in [0, 1]")
+
+
+def _index(name: str, value: jax.Array) -> jax.Array:
+    """Return the index of an arm, int32 []; refuse what cannot be one."""
+    _require(jnp.shape(value) == (), f"{name} must be one number")
+    _require(jnp.issubdtype(value.dtype, jnp.integer), f"{name} must be an integer")
+    return value.astype(jnp.int32)
 
 
 def _play_learner(

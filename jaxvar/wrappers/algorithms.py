@@ -44,7 +44,7 @@ class LearnsLate(Wrapper):
         raise NotImplementedError
 
     def __getattr__(self, name: str) -> object:
-        """Return a fact about the algorithm, or the method that makes a larger or faster one of the same kind."""
+        """Return a fact about the algorithm, its recommendation from all it has learned, or a method that makes one."""
         if name == "grow" or (name == "with_fixed_arms" and not self.is_late):
             method = getattr(self.inner, name)
 
@@ -53,6 +53,9 @@ class LearnsLate(Wrapper):
                 return parameters.replace(self, algorithm=as_pytree(method(*args, **kwargs)))
 
             return wrapped_again
+        if name == "recommend":
+            recommend = self.inner.recommend
+            return lambda state, arms, side: recommend(state.learner, arms, side)
         return super().__getattr__(name)
 
 

@@ -254,6 +254,12 @@ class Batchy(EpsilonGreedy):
         return {**state, "moment": mix(state["moment"] + reward)}
 
 
+@pytree
+class RecommendsAFraction(EpsilonGreedy):
+    def recommend(self, state, arms, side):
+        return jnp.max(arms)
+
+
 class Nameless:
     """Equal only to itself: as static data it makes every object a new program."""
 
@@ -280,6 +286,7 @@ WRONG_ALGORITHMS = [
     (NegativeAction(), "actions must be arms' indices"),
     (FractionalAction(), "action must be an integer"),
     (ManyActions(), "action must be one number"),
+    (RecommendsAFraction(), "what recommend returns must be an integer"),
     (IgnoresTheMask(), "an absent arm was chosen in .* rounds: select must choose where side.available is true"),
     (NanState(), "the state must stay finite"),
     (Impure(), "methods must be pure"),

@@ -69,6 +69,7 @@ NEEDED = {
     "table_bandit": table.TABLE,
     "replay_bandit": {"arms": np.zeros((5, 3, 2)), "means": np.zeros((5, 3)), "noise": np.zeros(5)},
     "schedules.bursts": {"low": 0.1, "high": 0.5, "period": 4, "length": 2},
+    "schedules.front_loaded": {"low": 0.1, "high": 0.5, "length": 2},
     "schedules.by_arm": {"low": 0.1, "high": 0.5, "direction": [1.0, 0.0]},
     "schedules.by_round": {"std": [0.1, 0.2]},
     "schedules.each_arm": {"std": [0.1, 0.2]},
@@ -79,6 +80,8 @@ NEEDED = {
     "noise.sparse": {"std": 0.5},
     "noise.clipped_gaussian": {"std": 0.5},
     "noise.gaussian": {"std": 0.5},
+    "noise.student_t": {"std": 0.5},
+    "noise.pareto": {"std": 0.5},
 }
 
 
@@ -232,9 +235,12 @@ UNDECLARED = {
     "noise.sparse": {"std": NOT_STD, "bound": [0.4]},
     "noise.clipped_gaussian": {"std": NOT_STD},
     "noise.gaussian": {"std": NOT_STD},
+    "noise.student_t": {"std": NOT_STD, "df": [2.0]},
+    "noise.pareto": {"std": NOT_STD, "shape": [2.0]},
     "schedules.two_level": {"high": [0.05]},
     "schedules.between": {"high": [0.05]},
     "schedules.bursts": {"high": [0.05], "period": [0, -1, 1.5, NAN, "2", True], "length": [-1, 5, 1.5, "1"]},
+    "schedules.front_loaded": {"high": [0.05], "length": [-1, 1.5, NAN, "2", True]},
     "schedules.by_round": {
         "std": [[], [-0.1], [NAN], 0.1, np.zeros((2, 2, 2)), "a", [1j], [[0.1], [0.1, 0.2]]],
     },

@@ -23,6 +23,8 @@ FAMILIES = {
     "sparse": lambda s: jv.noise.sparse(s, bound=1.0),
     "clipped_gaussian": lambda s: jv.noise.clipped_gaussian(s, bound=0.7),
     "gaussian": lambda s: jv.noise.gaussian(s),
+    "student_t": lambda s: jv.noise.student_t(s, df=20.0),
+    "pareto": lambda s: jv.noise.pareto(s, shape=20.0),
 }
 TABLE = np.linspace(0.1, 0.6, 7 * 4).reshape(7, 4)
 SCHEDULES = {
@@ -31,6 +33,7 @@ SCHEDULES = {
     "between": jv.schedules.between(0.1, 0.6),
     "decaying": jv.schedules.decaying(0.6, 0.5),
     "bursts": jv.schedules.bursts(0.1, 0.6, 3, 1),
+    "front_loaded": jv.schedules.front_loaded(0.1, 0.6, 3),
     "by_round": jv.schedules.by_round(TABLE[:, 0]),
     "by_round_and_arm": jv.schedules.by_round(TABLE),
     "by_arm": jv.schedules.by_arm(0.1, 0.6, [0.6, 0.8]),
@@ -97,6 +100,23 @@ def test_gaussian_noise_is_not_cut(std):
     np.testing.assert_array_equal(jv.noise.gaussian(std, bound=0.7).draw(words(), level, level), draws)
 
 
+@pytest.mark.parametrize("power", [3.0, 4.5])
+def test_heavy_tails_have_their_law(power):
+    """The whole law, tail included: variances of samples say little where the fourth moment is infinite."""
+    level = jnp.full(N, 0.3)
+    student = np.asarray(jv.noise.student_t(0.3, df=power).draw(words(2), level, level))
+    law = scipy.stats.t(power, scale=0.3 * np.sqrt((power - 2) / power))
+    pareto = np.asarray(jv.noise.pareto(0.3, shape=power).draw(words(3), level, level))
+    spread = 0.3 / scipy.stats.pareto(power).std()
+    other = scipy.stats.pareto(power, loc=-spread * scipy.stats.pareto(power).mean(), scale=spread)
+    for draws, exact in ((student, law), (pareto, other)):
+        assert np.isclose(exact.std(), 0.3) and np.isclose(exact.mean(), 0, atol=1e-12)
+        assert scipy.stats.kstest(draws, exact.cdf).pvalue > 1e-6
+        tail = exact.sf(2.0)
+        assert abs(np.mean(draws > 2.0) - tail) < Z * np.sqrt(tail / N)
+    assert jv.noise.student_t(0.3).bound == np.inf and float(jv.noise.pareto(0.3, bound=2.0).bound) == 2.0
+
+
 def test_gaussian_noise_has_no_bound_for_algorithms():
     """An algorithm that was told a bound says so, unless the user says which R is to be taken."""
     noise = jv.noise.gaussian(0.3)
@@ -113,6 +133,8 @@ def expected_level(name, round, arms):
         return np.full(len(arms), 0.6 / round**0.5)
     if name == "bursts":
         return np.full(len(arms), 0.6 if (round - 1) % 3 < 1 else 0.1)
+    if name == "front_loaded":
+        return np.full(len(arms), 0.1 if round <= 3 else 0.6)
     if name == "by_round":
         return np.full(len(arms), TABLE[round - 1, 0])
     if name == "by_round_and_arm":

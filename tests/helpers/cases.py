@@ -80,12 +80,15 @@ FAMILIES = {
     "sparse": lambda std: jv.noise.sparse(std, bound=1.0),
     "clipped_gaussian": lambda std: jv.noise.clipped_gaussian(std, bound=0.5),
     "gaussian": lambda std: jv.noise.gaussian(std),
+    "student_t": lambda std: jv.noise.student_t(std, df=20.0),
+    "pareto": lambda std: jv.noise.pareto(std, shape=20.0),
 }
 SCHEDULES = {
     "two_level": lambda: jv.schedules.two_level(0.1, 0.4),
     "between": lambda: jv.schedules.between(0.1, 0.4),
     "decaying": lambda: jv.schedules.decaying(0.4, 0.5),
     "bursts": lambda: jv.schedules.bursts(0.1, 0.4, 3, 1),
+    "front_loaded": lambda: jv.schedules.front_loaded(0.1, 0.4, 3),
     "by_round": lambda: jv.schedules.by_round(np.linspace(0.1, 0.4, NUM_ROUNDS)),
     "by_round_and_arm": lambda: jv.schedules.by_round(np.full((NUM_ROUNDS, NUM_ARMS), 0.3)),
     "by_arm": lambda: jv.schedules.by_arm(0.1, 0.4, [1.0, 0.0]),

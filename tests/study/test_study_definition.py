@@ -88,6 +88,8 @@ def test_parts_have_their_names():
         "sparse",
         "clipped_gaussian",
         "gaussian",
+        "student_t",
+        "pareto",
         "bernoulli",
         "none",
     }
@@ -100,9 +102,11 @@ def test_parts_have_their_names():
         "by_round",
         "by_arm",
         "each_arm",
+        "front_loaded",
     }
     assert set(factories.PRESETS) == {"paper", "paper_fixed", "tight", "sharp", "practical"}
     assert set(factories.RECORDERS) == {
+        "simple_regret",
         "regret",
         "variance",
         "layer_rounds",
@@ -119,7 +123,7 @@ def test_no_argument_is_taken_for_a_key_of_the_table():
 
 
 NEAREST = {
-    "algorithm": (lambda: Entry("svae"), "'save'"),
+    "algorithm": (lambda: Entry("sav"), "'save'"),
     "argument": (lambda: Entry("save", options={"noise_bond": 1.0}), "'noise_bound'"),
     "preset": (lambda: Entry("save", options={"constants": "practicle"}), "'practical'"),
     "constant": (lambda: Entry("save", options={"constants": {"preset": "paper", "beta_scal": 1.0}}), "'beta_scale'"),
