@@ -64,6 +64,7 @@ NEEDED = {
     "hypercube_blocks": {"levels": [0.5, 1.0]},
     "dueling_bandit": {"num_arms": 3},
     "linear_bandit": {"num_arms": 3},
+    "logistic_bandit": {"num_arms": 3},
     "data_bandit": {"task": "wine"},
     "table_bandit": table.TABLE,
     "replay_bandit": {"arms": np.zeros((5, 3, 2)), "means": np.zeros((5, 3)), "noise": np.zeros(5)},
