@@ -9,6 +9,7 @@ from scipy import stats
 import jaxvar as jv
 from jaxvar.algorithms import ada_ecolog, glb_omd
 from jaxvar.environments import logistic_bandit
+from jaxvar.environments.linear_bandit import LinearInstance
 from tests.reference import glb_omd_numpy
 
 KEY = jax.random.key(5)
@@ -69,9 +70,8 @@ def test_wrong_use_is_told_in_a_sentence():
         jv.logistic_bandit(2, 3, link="poisson", scale=4.5)
     with pytest.raises(ValueError, match=r"scale must be at most 2 for the poisson link"):
         jv.logistic_bandit(2, 3, link="poisson", scale=2.1, norm_bound=2.0)
-    fresh = jv.logistic_bandit(2, 3, fresh=True)
     with pytest.raises(ValueError, match="kappa_star needs arms that are fixed"):
-        fresh.kappa_star(fresh.init(KEY))
+        jv.logistic_bandit(2, 3, fresh=True).kappa_star(LinearInstance(jnp.asarray(THETA), None, None))
     longer = jv.logistic_bandit(2, 3, norm_bound=2.0, link="poisson")
     (said,) = jv.game.violated_assumptions(jv.glb_omd(2, link="poisson"), longer, 1)
     assert "was told norm_bound=1" in said and "its theorem does not hold" in said
@@ -137,7 +137,7 @@ def test_the_ellipsoid_holds_theta_star(name, scale):
 
     def worst(seed):
         trace = jv.trace(algorithm, environment, KEY, num_rounds=300, seed=seed)
-        away = trace.state.theta_hat - trace.instance.theta_star
+        away = trace.state.theta_hat - trace.instance.theta_star[None]
         distance2 = jnp.sum(away * jnp.linalg.solve(trace.state.sigma_inv, away[..., None])[..., 0], axis=-1)
         return jnp.max(distance2 / jax.vmap(radius)(trace.state) ** 2), trace.status
 
