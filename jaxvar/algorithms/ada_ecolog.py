@@ -39,6 +39,7 @@ class AdaEcologState(NamedTuple):
     sigma_inv: jax.Array  # [d, d]   P, the inverse of W
     loss: jax.Array  # []   sum of the losses of the estimates without a reward, less those with it
     path: jax.Array  # []   sum |theta - theta_before|_W^2 over the steps, before they are projected
+    beta_hat: jax.Array  # []   the theorem's radius for the next round
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
 
@@ -117,25 +118,26 @@ class AdaEcolog(BoundedBandit):
     def init(self) -> AdaEcologState:
         """Return an estimate of zero."""
         zero = jnp.zeros((), self.dtype)
-        inverse = jnp.eye(self.dim, dtype=self.dtype) / self.lam
-        return AdaEcologState(jnp.zeros(self.dim, self.dtype), inverse, zero, zero, jnp.int32(0), jnp.int32(0))
+        theta, inverse = jnp.zeros(self.dim, self.dtype), jnp.eye(self.dim, dtype=self.dtype) / self.lam
+        beta = self.beta(zero, zero, jnp.int32(1))
+        return AdaEcologState(theta, inverse, zero, zero, beta, jnp.int32(0), jnp.int32(0))
 
-    def beta(self, state: AdaEcologState) -> jax.Array:
-        """Return the radius of the next round, []."""
+    def beta(self, loss: jax.Array, path: jax.Array, round: jax.Array) -> jax.Array:
+        """Return the radius of ``round``, counted from 1, from the sums over the rounds before it; all []."""
         bound = self.theta_bound
         if self.radius == "likelihood":
-            spread = self.twice_reach * (jnp.log(1 / self.delta) + state.loss)
-            return jnp.sqrt(jnp.maximum(self.lam * bound**2 + spread - state.path, 0))
-        t = (state.round + 1).astype(self.dtype)
+            spread = self.twice_reach * (jnp.log(1 / self.delta) + loss)
+            return jnp.sqrt(jnp.maximum(self.lam * bound**2 + spread - path, 0))
+        t = round.astype(self.dtype)
         nu = 0.5 + 2 * jnp.log(2 * jnp.sqrt(1 + t / (4 * self.lam)) / self.delta)
-        spread = nu * (2 + bound) / 4 + bound**2 / (2 + bound) + state.loss
+        spread = nu * (2 + bound) / 4 + bound**2 / (2 + bound) + loss
         return jnp.sqrt(jnp.maximum(4 * bound**2 + 2 * (2 + bound) * spread + 4 * jnp.log(1 + t), 0))
 
     def select(self, state: AdaEcologState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound."""
         chex.assert_shape(arms, (None, self.dim))
         width = jnp.sqrt(quadratic(arms, state.sigma_inv))
-        upper = inner(arms, state.theta_hat) + self.beta_scale * self.beta(state) * width
+        upper = inner(arms, state.theta_hat) + self.beta_scale * state.beta_hat * width
         action = self.best(upper, random.key_words(key), side.available)
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper, side.available))
 
@@ -158,18 +160,20 @@ class AdaEcolog(BoundedBandit):
         def loss(z: jax.Array) -> jax.Array:
             return jax.nn.softplus(z) - reward * z
 
-        after = AdaEcologState(
-            theta_hat=theta,
-            sigma_inv=inverse,
-            loss=state.loss + loss(untold) - loss(told),
-            path=state.path + step**2 * width2,
-            round=state.round + 1,
-            status=state.status,
-        )
-        finite = jnp.isfinite(width2) & jnp.isfinite(jnp.sum(theta, axis=0)) & jnp.isfinite(self.beta(after))
+        losses, path = state.loss + loss(untold) - loss(told), state.path + step**2 * width2
+        beta = self.beta(losses, path, state.round + 2)
+        finite = jnp.isfinite(width2) & jnp.isfinite(jnp.sum(theta, axis=0)) & jnp.isfinite(beta)
         wrong = jnp.where(width2 >= 0, 0, status.INDEFINITE) | jnp.where(found, 0, status.UNSOLVED)
         bits = jnp.where(finite, wrong, status.NONFINITE).astype(jnp.int32)
-        return after._replace(status=state.status | choice.status | bits)
+        return AdaEcologState(
+            theta_hat=theta,
+            sigma_inv=inverse,
+            loss=losses,
+            path=path,
+            beta_hat=beta,
+            round=state.round + 1,
+            status=state.status | choice.status | bits,
+        )
 
 
 ada_ecolog = factory(AdaEcolog)

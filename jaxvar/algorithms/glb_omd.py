@@ -37,6 +37,7 @@ class GlbOmdState(NamedTuple):
     theta_hat: jax.Array  # [d]
     sigma_inv: jax.Array  # [d, d]   P, the inverse of H
     log_det: jax.Array  # []   log det H - d log lam
+    beta_hat: jax.Array  # []   the theorem's radius for the next round
     status: jax.Array  # []   int32
 
 
@@ -139,20 +140,20 @@ class GlbOmd(BoundedBandit):
 
     def init(self) -> GlbOmdState:
         """Return an estimate of zero."""
-        inverse = jnp.eye(self.dim, dtype=self.dtype) / self.lam
-        return GlbOmdState(jnp.zeros(self.dim, self.dtype), inverse, jnp.zeros((), self.dtype), jnp.int32(0))
+        inverse, zero = jnp.eye(self.dim, dtype=self.dtype) / self.lam, jnp.zeros((), self.dtype)
+        return GlbOmdState(jnp.zeros(self.dim, self.dtype), inverse, zero, self.radius(zero), jnp.int32(0))
 
-    def radius(self, state: GlbOmdState) -> jax.Array:
-        """Return the theorem's ``beta``, []."""
+    def radius(self, log_det: jax.Array) -> jax.Array:
+        """Return the theorem's ``beta`` for ``log(det H / lam^d) []``, []."""
         start = (1 if self.tight else 4) * self.lam * self.theta_bound**2
-        growth = jnp.log(1 / self.delta) + (3 * self.eta + 0.5) * state.log_det
+        growth = jnp.log(1 / self.delta) + (3 * self.eta + 0.5) * log_det
         return jnp.sqrt(start + 2 * self.eta * growth)
 
     def select(self, state: GlbOmdState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound."""
         chex.assert_shape(arms, (None, self.dim))
         width = jnp.sqrt(quadratic(arms, state.sigma_inv))
-        upper = inner(arms, state.theta_hat) + self.beta_scale * self.radius(state) * width
+        upper = inner(arms, state.theta_hat) + self.beta_scale * state.beta_hat * width
         action = self.best(upper, random.key_words(key), side.available)
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper, side.available))
 
@@ -166,16 +167,18 @@ class GlbOmd(BoundedBandit):
         moved = state.theta_hat - self.eta * (mean - reward) / ahead * direction
         theta, found = project(moved, state.sigma_inv - self.eta * slope / ahead * outer(direction), self.theta_bound)
         slope = link_law(self.link, jnp.sum(theta * x, axis=0))[1]
-        after = GlbOmdState(
+        log_det = state.log_det + jnp.log1p(slope * width2)
+        beta = self.radius(log_det)
+        finite = jnp.isfinite(width2) & jnp.isfinite(jnp.sum(theta, axis=0)) & jnp.isfinite(beta)
+        wrong = jnp.where(width2 >= 0, 0, status.INDEFINITE) | jnp.where(found, 0, status.UNSOLVED)
+        bits = jnp.where(finite, wrong, status.NONFINITE).astype(jnp.int32)
+        return GlbOmdState(
             theta_hat=theta,
             sigma_inv=state.sigma_inv - slope / (1 + slope * width2) * outer(direction),
-            log_det=state.log_det + jnp.log1p(slope * width2),
-            status=state.status,
+            log_det=log_det,
+            beta_hat=beta,
+            status=state.status | choice.status | bits,
         )
-        finite = jnp.isfinite(width2) & jnp.isfinite(jnp.sum(theta, axis=0)) & jnp.isfinite(self.radius(after))
-        indefinite = jnp.where(width2 >= 0, 0, status.INDEFINITE) | jnp.where(found, 0, status.UNSOLVED)
-        bits = jnp.where(finite, indefinite, status.NONFINITE).astype(jnp.int32)
-        return after._replace(status=state.status | choice.status | bits)
 
 
 glb_omd = factory(GlbOmd)

@@ -98,4 +98,5 @@ class Twin:
             "sigma_inv": np.linalg.inv(self.W),
             "loss": np.array(self.A),
             "path": np.array(self.path),
+            "beta_hat": np.array(self.beta()),
         }

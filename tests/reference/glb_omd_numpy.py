@@ -66,10 +66,12 @@ class Twin:
         self.eta = 1 + theta_bound
         self.H, self.theta = lam * np.eye(dim), np.zeros(dim)
 
-    def select(self, arms: np.ndarray, u: float, noise_var: np.ndarray) -> int:
+    def beta(self) -> float:
         log_det = float(np.linalg.slogdet(self.H / self.lam)[1])
-        spread = math.log(1 / self.delta) + (3 * self.eta + 0.5) * log_det
-        beta = math.sqrt(self.start + 2 * self.eta * spread)
+        return math.sqrt(self.start + 2 * self.eta * (math.log(1 / self.delta) + (3 * self.eta + 0.5) * log_det))
+
+    def select(self, arms: np.ndarray, u: float, noise_var: np.ndarray) -> int:
+        beta = self.beta()
         upper = [a @ self.theta + self.c * beta * math.sqrt(a @ np.linalg.solve(self.H, a)) for a in arms]
         scaled = np.array(upper) / self.bound
         return argmax_with_ties(scaled, np.ones(len(arms), bool), u, self.ties, self.tolerance)[0]
@@ -83,4 +85,4 @@ class Twin:
 
     def estimates(self) -> dict[str, np.ndarray]:
         """What is compared after every round."""
-        return {"theta_hat": self.theta, "sigma_inv": np.linalg.inv(self.H)}
+        return {"theta_hat": self.theta, "sigma_inv": np.linalg.inv(self.H), "beta_hat": np.array(self.beta())}
