@@ -15,8 +15,10 @@ from jaxvar import (
 )
 from jaxvar import records as record
 from jaxvar.algorithms import catalogue as _catalogue
+from jaxvar.algorithms.ada_ecolog import ada_ecolog
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.ellipsoid import confidence_ball, cw_oful, greedy, oful
+from jaxvar.algorithms.glb_omd import glb_omd
 from jaxvar.algorithms.interface import Choice, Confidence, Model, Pair, Side, Step
 from jaxvar.algorithms.lin_vdts import lin_vdts
 from jaxvar.algorithms.moments import hf_ucrl_vtr_plus, ucrl_wvtr
@@ -45,6 +47,7 @@ from jaxvar.environments.hypercube import hypercube_bandit, hypercube_blocks
 from jaxvar.environments.interface import MdpInstance, Observation
 from jaxvar.environments.k_armed import k_armed
 from jaxvar.environments.linear_bandit import linear_bandit
+from jaxvar.environments.logistic_bandit import logistic_bandit
 from jaxvar.environments.random_mdp import graded_mdp, mixture_mdp
 from jaxvar.environments.replay import replay_bandit
 from jaxvar.environments.table_bandit import table_bandit
@@ -84,6 +87,7 @@ __all__ = [
     "StudyError",
     "StudyResult",
     "Trace",
+    "ada_ecolog",
     "analysis",
     "audit",
     "ave_ucb",
@@ -102,6 +106,7 @@ __all__ = [
     "explicit_mdp",
     "fgts_va",
     "figures",
+    "glb_omd",
     "graded_mdp",
     "greedy",
     "hf_ucrl_vtr_plus",
@@ -119,6 +124,7 @@ __all__ = [
     "load",
     "lofav",
     "log_spaced",
+    "logistic_bandit",
     "losan",
     "max_in_p",
     "mixture_mdp",

@@ -16,7 +16,7 @@ from jaxvar.parameters import Number, factory, number, pytree
 
 CLAIM = Claim(
     "VAEE",
-    "ICLR 2026 (variance-aware exploration with elimination)",
+    "a paper on simple regret, ICLR 2026",
     "simple regret d / sqrt(sum 1/sigma^2 but its O(d) largest terms)",
     variance="told after the pull",
     constants="reconstructed",

@@ -87,7 +87,7 @@ def test_the_ellipsoids_hold_theta_star(make):
         else:
             inverse, theta = trace.state.regression.sigma_inv[:, None], trace.state.regression.theta_hat[:, None]
             beta = jax.vmap(algorithm.radius)(trace.state)[:, None]
-        away = theta - trace.instance.theta_star
+        away = theta - trace.instance.theta_star[None, None]
         distance2 = jnp.sum(away * jnp.linalg.solve(inverse, away[..., None])[..., 0], axis=-1)
         return jnp.any(distance2 > beta**2)
 

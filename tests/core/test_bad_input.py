@@ -65,6 +65,7 @@ NEEDED = {
     "dueling_bandit": {"num_arms": 3},
     "k_armed": {"means": [0.5, 2.0, 0.1]},
     "linear_bandit": {"num_arms": 3},
+    "logistic_bandit": {"num_arms": 3},
     "data_bandit": {"task": "wine"},
     "table_bandit": table.TABLE,
     "replay_bandit": {"arms": np.zeros((5, 3, 2)), "means": np.zeros((5, 3)), "noise": np.zeros(5)},

@@ -151,6 +151,8 @@ ENVIRONMENTS = [
     ("k_armed-bernoulli", lambda: jv.k_armed([0.5, 0.9], jv.noise.bernoulli(), available=0.5)),
     ("duels", lambda: jv.dueling_bandit(DIM, NUM_ARMS, scale=2.0)),
     ("duels-linear", lambda: jv.dueling_bandit(DIM, NUM_ARMS, link="linear", scale=0.2, fresh=True, available=2)),
+    ("logistic", lambda: jv.logistic_bandit(DIM, NUM_ARMS, scale=2.0)),
+    ("poisson", lambda: jv.logistic_bandit(DIM, NUM_ARMS, link="poisson", scale=1.5, fresh=True, available=2)),
     ("replay-some-arms", lambda: _replay(True, available=[True, False, True])),
 ]
 

@@ -63,7 +63,7 @@ def test_every_public_factory_has_its_name_and_kind():
     assert algorithms == claimed | {"greedy": {"bandit"}, "uniform": {"bandit", "duels", "episodes"}}
     environments = {name: factories.public_factories()[name].kinds for name in factories.factory_names("environment")}
     bandits = {"linear_bandit", "hypercube_bandit", "hypercube_blocks", "replay_bandit", "table_bandit", "data_bandit"}
-    bandits.add("k_armed")
+    bandits |= {"k_armed", "logistic_bandit"}
     assert {name for name, kinds in environments.items() if kinds == {"bandit"}} == bandits
     assert environments["dueling_bandit"] == {"duels"}
     assert environments.keys() - bandits == {
