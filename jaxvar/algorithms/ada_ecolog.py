@@ -141,6 +141,10 @@ class AdaEcolog(BoundedBandit):
         action = self.best(upper, random.key_words(key), side.available)
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper, side.available))
 
+    def recommend(self, state: AdaEcologState, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []."""
+        return self.top(inner(arms, state.theta_hat), side.mask(arms.shape[0]))
+
     def update(
         self, state: AdaEcologState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side
     ) -> AdaEcologState:

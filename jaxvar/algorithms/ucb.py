@@ -12,6 +12,7 @@ from jaxvar import random
 from jaxvar.algorithms.bandit import best, declare_ties, declare_tolerance, lost, pick
 from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.claims import Claim
+from jaxvar.lowering import lowest
 from jaxvar.parameters import Number, choice, count, factory, number, pytree
 
 _ASSUMPTION = "N fixed arms of gaps Delta_a, rewards in [0, 1]"
@@ -89,6 +90,13 @@ class IndexPolicy:
         candidates = best(index, allowed, self.tie_tolerance, self.noise_bound)
         action = pick(candidates, random.key_words(key), self.ties)
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(index, side.available))
+
+    def recommend(self, state: ArmsState, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the available arm of the largest mean, []; one that was never pulled only where all are such."""
+        there = side.mask(self.num_arms)
+        tried = there & (state.pulls > 0)
+        allowed = jnp.where(jnp.any(tried), tried, there)
+        return lowest(best(state.mean, allowed, self.tie_tolerance, self.noise_bound))
 
     def update(self, state: ArmsState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> ArmsState:
         """Learn the reward of the pulled arm by a step of Welford's recursion."""

@@ -47,7 +47,8 @@ class Programs:
         """Compile the programs of cells with their chunks side by side, each program once."""
         first_of = dict[object, tuple[Cell, int]]()
         for cell, chunk in wanted:
-            leaves, structure = jax.tree.flatten((cell.algorithm, cell.environment, cell.recorders))
+            parts = (cell.algorithm, cell.environment, *cell.recorders)
+            leaves, structure = jax.tree.flatten([engine.as_pytree(part) for part in parts])
             kind = (structure, tuple((np.shape(x), jax.dtypes.result_type(x)) for x in leaves), chunk)
             if (cell.hash, chunk) not in self._smaller_chunks:
                 first_of.setdefault(kind, (cell, chunk))

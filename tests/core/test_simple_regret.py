@@ -100,7 +100,15 @@ def test_every_algorithm_of_rounds_recommends():
 @pytest.mark.parametrize("name", [claim.factory for claim in CLAIMS if claim.setting != "episodes"])
 def test_without_noise_the_recommended_arm_becomes_the_best(name):
     """A wrong sign or a wrong layer would recommend another of three arms that are far apart."""
-    sizes = {"dim": 2, "num_rounds": 400, "memory": 400, "beta_scale": 0.05, "every": 1, "threshold": 1.0}
+    sizes = {
+        "dim": 2,
+        "num_arms": 3,
+        "num_rounds": 400,
+        "memory": 400,
+        "beta_scale": 0.05,
+        "every": 1,
+        "threshold": 1.0,
+    }
     make = FACTORIES[name]
     options = {n: v for n, v in sizes.items() if n in table.examples.declared(make)}
     if "constants" in table.examples.declared(make):

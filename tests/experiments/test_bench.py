@@ -101,4 +101,4 @@ def test_package_prints_a_line_per_program(capsys):
 
 def test_package_refuses_unknown_names(capsys):
     assert package.bench(package.Bench(algorithms=("greedy",))) == 2
-    assert "oful, save, ave_ucb, ucrl_ave, got greedy" in capsys.readouterr().err
+    assert "'oful', 'save', 'ave_ucb', 'ucrl_ave', got 'greedy'" in capsys.readouterr().err

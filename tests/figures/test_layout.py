@@ -163,10 +163,10 @@ def test_names_are_words_but_labels_of_the_user_stay():
 
 
 def test_every_number_that_can_be_swept_has_words():
+    no_numbers = {("", "per_stage"), ("", "per_step"), ("", "theta_star"), ("wrap.", "num_arms")}
     for prefix, factories in (("", public_factories()), ("wrap.", wrapper_factories()), ("noise.", NOISES)):
         for name in {name for factory in factories.values() for name in factory.parameters}:
-            is_number = (prefix, name) not in {("", "per_step"), ("", "theta_star"), ("wrap.", "num_arms")}
-            assert "_" not in parameter_word(f"{prefix}{name}") or not is_number, name
+            assert "_" not in parameter_word(f"{prefix}{name}") or (prefix, name) in no_numbers, name
 
 
 def test_legend_of_layers_has_at_most_eight_entries():

@@ -26,8 +26,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 TEMPLATES = sorted((DOCS / "templates").glob("*.sh"))
 # Modules without __all__: their public names are what they define themselves.
-PLAIN = ("constants", "nets", "noise", "planning", "random", "record", "ridge", "schedules", "status")
-LISTED = ("analysis", "audit", "calibration", "figures", "report", "tables", "testing")
+PLAIN = ("constants", "nets", "noise", "planning", "random", "record", "ridge", "status")
+LISTED = ("analysis", "audit", "calibration", "figures", "report", "schedules", "tables", "testing")
 SHOWN = [ROOT / "README.md", *PAGES]
 
 
