@@ -14,12 +14,11 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from jaxvar import random, status
-from jaxvar.algorithms.bandit import BoundedBandit, lost
-from jaxvar.algorithms.glb_omd import link_law, project
+from jaxvar import status
+from jaxvar.algorithms.glb_omd import LinkOptimist, link_law, project
 from jaxvar.algorithms.interface import Choice, Side, by_rule
 from jaxvar.claims import Claim
-from jaxvar.lowering import inner, outer, quadratic, transform
+from jaxvar.lowering import outer, transform
 from jaxvar.parameters import Number, choice, factory, number, pytree
 
 CLAIM = Claim(
@@ -64,7 +63,7 @@ def logistic_step(z: jax.Array, reach: jax.Array, num: float, target: Number) ->
 
 
 @pytree
-class AdaEcolog(BoundedBandit):
+class AdaEcolog(LinkOptimist):
     r"""ada-OFU-ECOLog: pull :math:`\arg\max_a \langle a, \theta_t\rangle + c\beta_t\|a\|_{W_t^{-1}}` on rewards 0 or 1.
 
     With the loss :math:`\ell(\theta; r) = \log(1 + e^{\langle x_t, \theta\rangle}) - r \langle x_t, \theta\rangle`,
@@ -132,18 +131,6 @@ class AdaEcolog(BoundedBandit):
         nu = 0.5 + 2 * jnp.log(2 * jnp.sqrt(1 + t / (4 * self.lam)) / self.delta)
         spread = nu * (2 + bound) / 4 + bound**2 / (2 + bound) + loss
         return jnp.sqrt(jnp.maximum(4 * bound**2 + 2 * (2 + bound) * spread + 4 * jnp.log(1 + t), 0))
-
-    def select(self, state: AdaEcologState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
-        """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound."""
-        chex.assert_shape(arms, (None, self.dim))
-        width = jnp.sqrt(quadratic(arms, state.sigma_inv))
-        upper = inner(arms, state.theta_hat) + self.beta_scale * state.beta_hat * width
-        action = self.best(upper, random.key_words(key), side.available)
-        return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper, side.available))
-
-    def recommend(self, state: AdaEcologState, arms: jax.Array, side: Side) -> jax.Array:
-        """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []."""
-        return self.top(inner(arms, state.theta_hat), side.mask(arms.shape[0]))
 
     def update(
         self, state: AdaEcologState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side

@@ -7,7 +7,7 @@ round leaves behind. Stored is its inverse P.
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import chex
 import jax
@@ -78,8 +78,44 @@ def project(theta: jax.Array, inverse: jax.Array, radius: Number) -> tuple[jax.A
     return point, length(point) <= radius * (1 + np.sqrt(np.finfo(theta.dtype).eps))
 
 
+class Estimate(Protocol):
+    """What an upper confidence bound is made of."""
+
+    @property
+    def theta_hat(self) -> jax.Array:
+        """The estimate, [d]."""
+        ...
+
+    @property
+    def sigma_inv(self) -> jax.Array:
+        """The inverse of the ellipsoid's matrix, [d, d]."""
+        ...
+
+    @property
+    def beta_hat(self) -> jax.Array:
+        """The radius, []."""
+        ...
+
+
 @pytree
-class GlbOmd(BoundedBandit):
+class LinkOptimist(BoundedBandit):
+    """Base of the algorithms that choose by the largest upper confidence bound on ``<a, theta*>``: links increase."""
+
+    def select(self, state: Estimate, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
+        """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound."""
+        chex.assert_shape(arms, (None, self.dim))
+        width = jnp.sqrt(quadratic(arms, state.sigma_inv))
+        upper = inner(arms, state.theta_hat) + self.beta_scale * state.beta_hat * width
+        action = self.best(upper, random.key_words(key), side.available)
+        return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper, side.available))
+
+    def recommend(self, state: Estimate, arms: jax.Array, side: Side) -> jax.Array:
+        """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []."""
+        return self.top(inner(arms, state.theta_hat), side.mask(arms.shape[0]))
+
+
+@pytree
+class GlbOmd(LinkOptimist):
     r"""GLB-OMD: pull :math:`\arg\max_a \langle a, \theta_t\rangle + c\beta_t\|a\|_{H_t^{-1}}`; learn by mirror descent.
 
     With :math:`\eta = 1 + S` and :math:`\tilde H_t = H_t + \eta\mu'(\langle x_t, \theta_t\rangle) x_t x_t^\top`
@@ -148,18 +184,6 @@ class GlbOmd(BoundedBandit):
         start = (1 if self.tight else 4) * self.lam * self.theta_bound**2
         growth = jnp.log(1 / self.delta) + (3 * self.eta + 0.5) * log_det
         return jnp.sqrt(start + 2 * self.eta * growth)
-
-    def select(self, state: GlbOmdState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
-        """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound."""
-        chex.assert_shape(arms, (None, self.dim))
-        width = jnp.sqrt(quadratic(arms, state.sigma_inv))
-        upper = inner(arms, state.theta_hat) + self.beta_scale * state.beta_hat * width
-        action = self.best(upper, random.key_words(key), side.available)
-        return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper, side.available))
-
-    def recommend(self, state: GlbOmdState, arms: jax.Array, side: Side) -> jax.Array:
-        """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []."""
-        return self.top(inner(arms, state.theta_hat), side.mask(arms.shape[0]))
 
     def update(self, state: GlbOmdState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> GlbOmdState:
         """Learn by one step of mirror descent."""

@@ -19,7 +19,8 @@ from tests.helpers import cases as table
 
 KEY = jax.random.key(7)
 QUICK_ALGORITHMS = {"max_in_p", "oful-data_free", "save", "uniform"}
-QUICK_ENVIRONMENTS = {"duels", "hypercube", "linear-some-arms", "linear-sphere-fixed", "table-bernoulli"}
+QUICK_ENVIRONMENTS = {"duels", "linear-sphere-fixed"}
+QUICK_WRONG = {"BiasedNoise", "WrongVariance"}
 
 
 def rows(pairs, quick):
@@ -437,7 +438,15 @@ WRONG_ENVIRONMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "rule"), WRONG_ENVIRONMENTS, ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    ("wrong", "rule"),
+    [
+        pytest.param(
+            *row, id=type(row[0]).__name__, marks=() if type(row[0]).__name__ in QUICK_WRONG else pytest.mark.slow
+        )
+        for row in WRONG_ENVIRONMENTS
+    ],
+)
 def test_wrong_environments_are_caught(wrong, rule):
     """The same for environments: a wrong variance or a biased noise would spoil every comparison."""
     with pytest.raises(testing.ContractError, match=rule):

@@ -169,14 +169,10 @@ def check(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> int:
 QUICK = (
     "paper-adaptive",
     "practical",
-    "practical-sparse",
-    "custom-shift",
     "sharp",
-    "sharp-sparse",
     "sharp-intersect",
     "one-state",
     "vtr",
-    "vtr-bound",
 )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 from typing import Any, NamedTuple
 
 import jax
@@ -249,7 +250,10 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+SLOW = re.compile("save-(first|random)-.*|ave_ucb-(capped|below_zero|intersect-fresh)|save-sharp-fresh")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if SLOW.fullmatch(n) else n for n in CASES])
 def test_follows_its_twin(name: str) -> None:
     """A wrong sign, factor, index or tie rule anywhere changes an arm, a layer, a weight or a radius in some round."""
     assert check(CASES[name], seed=list(CASES).index(name)) > NUM_ROUNDS // 2

@@ -40,7 +40,8 @@ def played(tmp_path_factory):
     return get
 
 
-@pytest.mark.parametrize("devices", [pytest.param(2, marks=pytest.mark.slow), 4])
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [2, 4])
 def test_same_bits_on_any_number_of_devices(played, devices):
     # Runs are independent: with the same chunk, who plays them leaves no trace in the numbers.
     one, many = played(1, 32), played(devices, 32)

@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of Jupyter's own
 def test_notebook_runs(tmp_path, monkeypatch):
     """In a kernel of its own; an exception in a cell fails it."""
