@@ -81,8 +81,8 @@ def test_the_ellipsoids_hold_theta_star(make):
     def misses(seed):
         trace = jv.trace(algorithm, environment, KEY, num_rounds=200, seed=seed)
         if make is jv.vacdb:
-            q = 4.0 ** -jnp.arange(1, algorithm.capacity + 1)
-            inverse, theta = trace.state.layers.scaled_inv / q[:, None, None], trace.state.layers.theta_hat
+            q = 4.0 ** -np.arange(1.0, algorithm.capacity + 1)
+            inverse, theta = trace.state.layers.scaled_inv / q[None, :, None, None], trace.state.layers.theta_hat
             beta = trace.state.beta_hat
         else:
             inverse, theta = trace.state.regression.sigma_inv[:, None], trace.state.regression.theta_hat[:, None]
