@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxvar import lowering, parameters, random, status
+from jaxvar import lowering, parameters, random, ridge, status
 from jaxvar.parameters import Number, choice, count, number, pytree
 
 T = TypeVar("T")
@@ -50,6 +50,17 @@ def declare_ties(what: str = "index") -> Any:
         *RULES,
         default="random",
         doc=f"``random`` or ``lowest`` {what}, among those within ``tie_tolerance`` of the best.",
+    )
+
+
+def declare_capacity() -> Any:
+    """Declare the parameter ``capacity``, the same for all algorithms with layers."""
+    return count(
+        high=ridge.MAX_LAYERS,
+        default=None,
+        rule=lambda self: ridge.choose_capacity(self.dim, self.num_rounds, self.alpha),
+        doc="layers to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate``, ``run`` and ``trace`` "
+        "then play again with more.",
     )
 
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from jaxvar import constants as presets
 from jaxvar import parameters, random, ridge, sharp, status
-from jaxvar.algorithms.bandit import Eliminating, FixedArms
+from jaxvar.algorithms.bandit import Eliminating, FixedArms, declare_capacity
 from jaxvar.algorithms.ellipsoid import EllipsoidState
 from jaxvar.algorithms.interface import Choice, Confidence, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.lowering import is_layer, take
-from jaxvar.parameters import Number, count, factory, number, part, pytree
+from jaxvar.parameters import Number, factory, number, part, pytree
 
 CLAIM = Claim("SAVE", "Zhao, He, Zhou, Zhang, Gu 2023", "d sqrt(sum sigma^2) + d", constants="read", row=7)
 
@@ -52,13 +52,7 @@ class LayeredAlgorithm(FixedArms):
     constants: presets.RadiusConstants = part(
         presets.for_bandits, default=None, doc="of the radius; :func:`jaxvar.constants.paper` if not given."
     )
-    capacity: int = count(
-        high=ridge.MAX_LAYERS,
-        default=None,
-        rule=lambda self: ridge.choose_capacity(self.dim, self.num_rounds, self.alpha),
-        doc="layers to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate``, ``run`` and ``trace`` "
-        "then play again with more.",
-    )
+    capacity: int = declare_capacity()
 
     @property
     def num_layers(self) -> jax.Array:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import cholesky, parameters, random, ridge, status
-from jaxvar.algorithms.bandit import EXPLORE, EXPLORE_DOC, Eliminating, FixedArms
+from jaxvar.algorithms.bandit import EXPLORE, EXPLORE_DOC, Eliminating, FixedArms, declare_capacity
 from jaxvar.algorithms.interface import Pair, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.lowering import combine, inner, is_layer, largest, quadratic, take
@@ -221,13 +221,7 @@ class Vacdb(LogisticDuels, Eliminating):
         "the width at which a pair is known well enough, which sets L; ``K^{-3/2}`` if not given.",
     )
     explore: str = choice(*EXPLORE, default="random", doc=EXPLORE_DOC.replace("arm", "pair").replace("paper", "source"))
-    capacity: int = count(
-        high=ridge.MAX_LAYERS,
-        default=None,
-        rule=lambda self: ridge.choose_capacity(self.dim, self.num_rounds, self.alpha),
-        doc="layers to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate``, ``run`` and ``trace`` "
-        "then play again with more.",
-    )
+    capacity: int = declare_capacity()
 
     @property
     def num_layers(self) -> jax.Array:
