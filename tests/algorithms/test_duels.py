@@ -10,6 +10,7 @@ from scipy import stats
 
 import jaxvar as jv
 from jaxvar.algorithms import vacdb
+from tests.algorithms import test_twin_interface as twins
 from tests.reference import vacdb_numpy
 
 KEY = jax.random.key(3)
@@ -58,6 +59,14 @@ def test_an_absent_arm_in_a_pair_is_a_status(monkeypatch):
     assert jv.run(jv.uniform(), environment, KEY, num_rounds=20).status == 0
     monkeypatch.setattr(jv.Side, "mask", lambda self, num: jnp.ones(num, bool))
     assert jv.run(jv.uniform(), environment, KEY, num_rounds=21).status == jv.status.ABSENT
+
+
+def test_arms_that_lose_by_much_are_dropped_as_by_the_twin():
+    """With a radius of its deterministic part and a large ridge some arms go and others stay once a layer is passed."""
+    options = {"beta_scale": 0.0, "kappa": 2.0, "capacity": 8, "memory": twins.NUM_DUELS}
+    algorithm = jv.vacdb(twins.DIM, twins.NUM_DUELS, **options)
+    for seed in (0, 5):
+        twins.check_duels("vacdb", algorithm, False, seed)
 
 
 def test_maximum_likelihood_solves_its_equation_also_where_every_duel_was_won():
