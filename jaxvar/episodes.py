@@ -16,7 +16,7 @@ from jaxvar import game, planning, random, records, status
 from jaxvar.algorithms.bandit import default_tolerance
 from jaxvar.algorithms.interface import EpisodicAlgorithm, Model, Step
 from jaxvar.environments.interface import EpisodicEnvironment, MdpInstance
-from jaxvar.lowering import draw_state, take
+from jaxvar.lowering import draw_state, row_of, take
 
 
 class Facts(NamedTuple):
@@ -142,7 +142,7 @@ def _facts(transition: jax.Array, reward: jax.Array, initial: jax.Array, horizon
 def _at(table: jax.Array, state: jax.Array, action: jax.Array) -> jax.Array:
     """Return ``table[state, action]`` of ``[S, A, ...]``."""
     num_states, num_actions = table.shape[:2]
-    return take(table.reshape(num_states * num_actions, *table.shape[2:]), state * num_actions + action)
+    return row_of(table.reshape(num_states * num_actions, *table.shape[2:]), state * num_actions + action)
 
 
 def _visit(

@@ -34,7 +34,7 @@ class Plan(NamedTuple):
     q: jax.Array  # [H, S, A]
     value: jax.Array  # [H + 1, S]   the last is zero
     policy: jax.Array  # [H, S]   int32, actions
-    feature: jax.Array  # [H, S, A, d]   phi of the next stage's value
+    feature: jax.Array  # [H, S, d]   phi of the next stage's value, for the policy's actions
 
 
 @pytree
@@ -90,19 +90,24 @@ class Planner(Greedy):
         num_states, num_actions, _, dim = model.phi.shape
         by_next = jnp.moveaxis(model.phi, 2, 0).reshape(num_states, num_states * num_actions, dim)
 
-        # The feature, not the value, is what a stage hands on: it is then computed once, not anew for each of its uses.
-        def back(feature: jax.Array, given: tuple[jax.Array | None, Arrays | None]) -> tuple[jax.Array, Arrays]:
-            u, here = given
-            upper = bound(feature, *(() if here is None else here))
-            q = jnp.clip(model.reward + upper.reshape(num_states, num_actions), 0, value_bound)
-            policy, value = self.greedy(q, u, value_bound)
-            return combine(by_next, value[:, None, None]), (q, value, policy, feature)
+        draws = self.draws(model, key)
+        # No value follows the last stage: its features and their bounds are 0.
+        last_q = jnp.clip(model.reward, 0, value_bound)
+        last_policy, last_value = self.greedy(last_q, None if draws is None else draws[-1], value_bound)
 
-        end = jnp.zeros(by_next.shape[1:], model.reward.dtype)
-        _, (q, value, policy, feature) = lax.scan(
-            back, end, (self.draws(model, key), stages), length=model.horizon, reverse=True
-        )
-        feature = feature.reshape(model.horizon, num_states, num_actions, dim)
+        def back(value: jax.Array, given: tuple[jax.Array | None, Arrays | None]) -> tuple[jax.Array, Arrays]:
+            u, here = given
+            feature = jnp.sum(by_next * value[:, None, None], axis=0)  # a sum, which XLA computes once
+            upper = bound(feature, *(() if here is None else here))
+            q = computed_once(jnp.clip(model.reward + upper.reshape(num_states, num_actions), 0, value_bound))
+            policy, value = self.greedy(q, u, value_bound)
+            played = take(jnp.moveaxis(feature.reshape(num_states, num_actions, dim), 1, 0), policy)
+            return value, (q, value, policy, played)
+
+        before_last = jax.tree.map(lambda x: x[:-1], (draws, stages))
+        _, found = lax.scan(back, last_value, before_last, length=model.horizon - 1, reverse=True)
+        last = (last_q, last_value, last_policy, jnp.zeros((num_states, dim), last_q.dtype))
+        q, value, policy, feature = (jnp.concatenate([x, y[None]]) for x, y in zip(found, last, strict=True))
         return Plan(q, planning.with_end(value), policy, feature)
 
 
@@ -151,6 +156,4 @@ def known_model(model: Model, dim: int, horizon: int) -> Model:
 def regression_pair(plan: Plan, step: Step) -> tuple[jax.Array, jax.Array]:
     """Return what a step teaches: the feature ``phi_{V_{h+1}}(s, a) [d]`` and its target ``V_{h+1}(s') []``."""
     feature, value = planning.at_stage(plan.feature, step.stage), planning.at_stage(plan.value, step.stage + 1)
-    num_states, num_actions, dim = feature.shape
-    pairs = feature.reshape(num_states * num_actions, dim)
-    return take(pairs, step.state * num_actions + step.action), take(value, step.next_state)
+    return take(feature, step.state), take(value, step.next_state)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxvar import constants as presets
 from jaxvar import parameters, ridge, sharp, status
@@ -129,14 +130,16 @@ class UcrlAve(ConfidentPlanner):
         q, beta = ridge.scales(self.capacity, self.dtype), self.radii(state)
         # beta |f|_{Sigma^-1} = sqrt(f^T (beta^2 / q) P f)
         shapes = [layers.scaled_inv[i] * (beta[i] ** 2 / q[i]) for i in range(self.capacity)]
-        empty = self.empty_slope(state)
+        # Layers beyond L are stored but not used: the first stands in their place, and nothing is asked per pair.
+        used = [(i < num_layers) | (i == 0) for i in range(self.capacity)]
+        thetas = [jnp.where(used[i], layers.theta_hat[i], layers.theta_hat[0]) for i in range(self.capacity)]
+        shapes = [jnp.where(used[i], shapes[i], shapes[0]) for i in range(self.capacity)]
+        empty = jnp.where(num_layers > self.capacity, self.empty_slope(state), float(np.finfo(self.dtype).max))
 
         def bound(feature: jax.Array) -> jax.Array:  # line 7
             least = empty * jnp.sqrt(jnp.sum(feature * feature, axis=1))
-            least = jnp.where(num_layers > self.capacity, least, jnp.inf)  # there may be no such layers
             for i in range(self.capacity):
-                upper = ellipsoid_bound(feature, layers.theta_hat[i], shapes[i])
-                least = jnp.minimum(least, jnp.where(i < num_layers, upper, jnp.inf))
+                least = jnp.minimum(least, ellipsoid_bound(feature, thetas[i], shapes[i]))
             if state.plain is not None:
                 regression, radius = state.plain.regression, self.plain.beta(state.plain)
                 upper = ellipsoid_bound(feature, regression.theta_hat, regression.sigma_inv * radius**2)
