@@ -20,7 +20,8 @@ An environment of duels has ``duel`` in the place of ``pull``, which returns the
 
 An episodic environment is a Markov decision process given by its tables: an object with a ``horizon`` (the number of
 steps of an episode, static) and one pure method, ``init(key) -> instance``, drawn once per seed. ``instance`` needs
-the fields of :class:`MdpInstance`. What does not depend on the key is held once for all seeds.
+the fields of :class:`MdpInstance`; ``features`` is optional. What does not depend on the key is held once for all
+seeds.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class MdpInstance(NamedTuple):
     theta_star: jax.Array  # [d]
     transition: jax.Array  # [S, A, S]
     initial: jax.Array  # [S]   the distribution of an episode's first state
+    features: jax.Array | None = None  # [S, A, length]   of a linear MDP, in which transitions are linear too
 
 
 def array_of(*ranks: int, optional: bool = False, squared: bool = True) -> Callable[[str, Any], Any]:
@@ -80,12 +82,12 @@ class Drawn:
     law: str = static()
 
     @classmethod
-    def or_given(cls, *laws: str) -> Callable[[str, Any], Any]:
-        """Return the check of a parameter that is one of ``laws`` or a given table, [rows, columns]."""
+    def or_given(cls, *laws: str, rank: int = 2) -> Callable[[str, Any], Any]:
+        """Return the check of a parameter that is one of ``laws`` or a given table with ``rank`` axes."""
 
         def check(name: str, value: Any) -> Any:
             is_law = isinstance(value, str)
-            return cls(law=parameters.check_choice(name, value, laws)) if is_law else array_of(2)(name, value)
+            return cls(law=parameters.check_choice(name, value, laws)) if is_law else array_of(rank)(name, value)
 
         return check
 
