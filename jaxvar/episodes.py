@@ -65,7 +65,7 @@ def begin(
 
 def model_of(environment: EpisodicEnvironment, instance: MdpInstance) -> Model:
     """Return what the learner is told of an instance."""
-    features = getattr(instance, "features", None)  # an instance of one's own class may lack the field
+    features = getattr(instance, "features", None)  # of a linear MDP
     return Model(phi=instance.phi, reward=instance.reward, features=features, horizon=environment.horizon)
 
 

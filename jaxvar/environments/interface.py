@@ -20,8 +20,8 @@ An environment of duels has ``duel`` in the place of ``pull``, which returns the
 
 An episodic environment is a Markov decision process given by its tables: an object with a ``horizon`` (the number of
 steps of an episode, static) and one pure method, ``init(key) -> instance``, drawn once per seed. ``instance`` needs
-the fields of :class:`MdpInstance`; ``features`` is optional. What does not depend on the key is held once for all
-seeds.
+the fields of :class:`MdpInstance`. That of a linear MDP also has ``features [S, A, length]``, in which transitions are
+linear: learners are told these. What does not depend on the key is held once for all seeds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ class MdpInstance(NamedTuple):
     theta_star: jax.Array  # [d]
     transition: jax.Array  # [S, A, S]
     initial: jax.Array  # [S]   the distribution of an episode's first state
-    features: jax.Array | None = None  # [S, A, length]   of a linear MDP, in which transitions are linear too
 
 
 def array_of(*ranks: int, optional: bool = False, squared: bool = True) -> Callable[[str, Any], Any]:

@@ -10,7 +10,7 @@ next state by the measure i.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +18,21 @@ import numpy as np
 
 from jaxvar import parameters, random
 from jaxvar.environments.explicit_mdp import check_distribution, check_reward, initial_distribution, initial_state
-from jaxvar.environments.interface import Drawn, MdpInstance
+from jaxvar.environments.interface import Drawn
 from jaxvar.environments.random_mdp import LEAST_CONCENTRATION, dirichlet
 from jaxvar.lowering import combine
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, number, part, pytree
+
+
+class LinearMdpInstance(NamedTuple):
+    """One linear MDP: ``transition`` is linear in ``features``, and ``<phi, theta_star>`` as in every mixture."""
+
+    phi: jax.Array  # [S, A, S, d S]
+    reward: jax.Array  # [S, A]
+    theta_star: jax.Array  # [d S]
+    transition: jax.Array  # [S, A, S]
+    initial: jax.Array  # [S]   the distribution of an episode's first state
+    features: jax.Array  # [S, A, d]
 
 
 @pytree
@@ -111,7 +122,7 @@ class LinearMdp:
                 check_reward(np.asarray(self.reward, float), reached, self.horizon)
         self.__dict__["initial"] = initial_distribution(self.initial, self.num_states)
 
-    def init(self, key: jax.Array) -> MdpInstance:
+    def init(self, key: jax.Array) -> LinearMdpInstance:
         """Draw features, measures and rewards where they are not given."""
         if self.model_seed is not None:
             key = jax.random.key(self.model_seed)
@@ -133,7 +144,7 @@ class LinearMdp:
                 reward = combine(by_coordinate, reward[:, None, None])
         each_next = jnp.eye(num_states, dtype=features.dtype)[None, None, :, None]
         phi = (features[:, :, None, :, None] * each_next).reshape(*shape, num_states, self.dim) / scale
-        return MdpInstance(
+        return LinearMdpInstance(
             phi=phi,
             reward=jnp.asarray(reward),
             theta_star=measures.reshape(-1) * scale,
