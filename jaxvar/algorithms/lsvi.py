@@ -274,8 +274,8 @@ class LsviUcbPlus(LeastSquares):
     .. math:: \beta = v\sqrt{d\lambda} + c\sqrt d\,\ell, \quad \bar\beta = v\sqrt{d\lambda} + c\, d^{3/2} H \ell, \quad
               \ell = \log\frac{d H^3 K}{\delta\lambda v^2}
 
-    With c = f = 1 hardly anything is learned in any run that can be played: f makes the weight of a first step less
-    than :math:`1 / (2 d^3 H^{3/2} v)`.
+    With f = 1 hardly anything is learned in any run that can be played, whatever c: the first step with a feature of
+    length 1 has the weight :math:`1 / (2 d^3 H^{3/2} v)`.
 
     References:
       He, Zhao, Zhou, Gu (2023), Nearly minimax optimal reinforcement learning for linear Markov decision processes,

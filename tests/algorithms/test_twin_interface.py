@@ -12,8 +12,8 @@ A module ``tests/reference/<factory>_numpy.py`` that has a class ``Twin`` is com
 ``select`` may also ask for ``numbers``, the numbers of the arms it is given, where it knows arms by these.
 
 A twin for episodes has ``plan(self, phi, reward, horizon, u)``, which returns ``policy [H, S]``, and
-``update(self, stage, state, action, next_state, reward)`` instead. Its ``u`` is ``[H, S]``. Where ``plan`` also asks for
-``features``, it is played in a linear MDP.
+``update(self, stage, state, action, next_state, reward)`` instead. Its ``u`` is ``[H, S]``. Where ``plan``
+also asks for ``features``, it is played in a linear MDP.
 
 A twin for duels has ``pair(self, arms, u)``, which returns the two arms, and ``update(self, z, won)``.
 
@@ -139,7 +139,7 @@ def check_episodes(name, algorithm, seed, make=None):
     assert ours.status == 0
     twin, (phi, reward) = twin_of(name, algorithm), (ours.instance.phi, ours.instance.reward)
     u = drawn(key, seed, NUM_EPISODES, "uniform", 0, (environment.horizon, environment.num_states))
-    features = {"features": ours.instance.features} if takes_features else {}
+    features = {"features": getattr(ours.instance, "features", None)} if takes_features else {}
     for k in range(NUM_EPISODES):
         policy = twin.plan(phi, reward, environment.horizon, u[k], **features)
         np.testing.assert_array_equal(policy, ours.policy[k], err_msg=f"policy of episode {k + 1}")

@@ -67,10 +67,10 @@ class Twin:
         self.unit, self.num_states = self.largest / H, S
         reward = reward / self.unit
         self.lam = self.given_lam * self.unit**2
-        l = math.log(d * H * self.num_episodes / (self.delta * self.lam))
-        beta = H * math.sqrt(d * self.lam) + self.scale * math.sqrt(d * l**2)
-        betabar = H * math.sqrt(d * self.lam) + self.scale * math.sqrt(d**3 * H**2 * l**2)
-        betatilde = H**2 * math.sqrt(d * self.lam) + self.scale * math.sqrt(d**3 * H**4 * l**2)
+        log = math.log(d * H * self.num_episodes / (self.delta * self.lam))
+        beta = H * math.sqrt(d * self.lam) + self.scale * math.sqrt(d * log**2)
+        betabar = H * math.sqrt(d * self.lam) + self.scale * math.sqrt(d**3 * H**2 * log**2)
+        betatilde = H**2 * math.sqrt(d * self.lam) + self.scale * math.sqrt(d**3 * H**4 * log**2)
         if self.q is None:
             self.q, self.low = np.full((H, S, A), float(H)), np.zeros((H, S, A))
             self.last = [d * math.log(self.lam)] * H
