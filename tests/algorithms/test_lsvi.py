@@ -14,7 +14,8 @@ from tests.algorithms.test_twin_interface import NUM_EPISODES, check_episodes, t
 
 KEY = jax.random.key(20)
 S, A, D, H = 4, 3, 3, 3  # as in check_episodes
-ACTING = {"beta_scale": 1e-3, "floor_scale": 1e-3, "lam": 0.01}  # LSVI-UCB++ with plans that change
+LAM = 1e-3
+ACTING = {"beta_scale": 1e-4, "floor_scale": 1e-3, "lam": LAM}  # LSVI-UCB++ with plans that change, and would rise
 MAKERS = {"lsvi_ucb": jv.lsvi_ucb, "lsvi_ucb_plus": jv.lsvi_ucb_plus}
 FORMS = {
     "lsvi_ucb": {"beta_scale": 0.01},
@@ -40,8 +41,8 @@ def test_plans_change_only_when_a_determinant_doubled() -> None:
     assert np.all((learner.low >= 0) & (learner.low <= learner.q) & (learner.q <= 1))
 
     features = np.asarray(ours.instance.features)[ours.state, ours.action] * np.asarray(ours.weight)[..., None]
-    grams = 0.01 * np.eye(D) + np.cumsum(np.einsum("khi,khj->kij", features, features), axis=0)
-    log_det = np.append(D * math.log(0.01), np.linalg.slogdet(grams)[1])  # at the start of each episode, and at the end
+    grams = LAM * np.eye(D) + np.cumsum(np.einsum("khi,khj->kij", features, features), axis=0)
+    log_det = np.append(D * math.log(LAM), np.linalg.slogdet(grams)[1])  # at the start of each episode, and at the end
     last, switches = log_det[0], 0
     for k in range(1, NUM_EPISODES):  # counted from 0
         doubled = log_det[k] - last >= math.log(2)
