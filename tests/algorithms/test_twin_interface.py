@@ -55,7 +55,7 @@ SIZES = {
     "capacity": 8,
     "memory": NUM_DUELS,
 }
-SLOW = ("vacdb", "lsvi_ucb_plus")  # in all variants; others are quick as they are by default
+SLOW = ("vacdb", "lsvi_ucb", "lsvi_ucb_plus")  # in all variants; others are quick as they are by default
 CASES = [(name, end) for name in TWINS for end in table.variants(FACTORIES[name])]
 
 trace = functools.partial(jax.jit, static_argnames=("num_rounds", "num_episodes"))(jv.trace)
