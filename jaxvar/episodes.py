@@ -65,7 +65,8 @@ def begin(
 
 def model_of(environment: EpisodicEnvironment, instance: MdpInstance) -> Model:
     """Return what the learner is told of an instance."""
-    return Model(phi=instance.phi, reward=instance.reward, horizon=environment.horizon)
+    features = getattr(instance, "features", None)  # of a linear MDP
+    return Model(phi=instance.phi, reward=instance.reward, features=features, horizon=environment.horizon)
 
 
 def step(

@@ -21,6 +21,7 @@ from jaxvar.algorithms.ellipsoid import confidence_ball, cw_oful, greedy, oful
 from jaxvar.algorithms.glb_omd import glb_omd
 from jaxvar.algorithms.interface import Choice, Confidence, Model, Pair, Side, Step
 from jaxvar.algorithms.lin_vdts import lin_vdts
+from jaxvar.algorithms.lsvi import lsvi_ucb, lsvi_ucb_plus
 from jaxvar.algorithms.moments import hf_ucrl_vtr_plus, ucrl_wvtr
 from jaxvar.algorithms.noise_adaptive import lofav, losan
 from jaxvar.algorithms.save import save
@@ -47,6 +48,7 @@ from jaxvar.environments.hypercube import hypercube_bandit, hypercube_blocks
 from jaxvar.environments.interface import MdpInstance, Observation
 from jaxvar.environments.k_armed import k_armed
 from jaxvar.environments.linear_bandit import linear_bandit
+from jaxvar.environments.linear_mdp import linear_mdp
 from jaxvar.environments.logistic_bandit import logistic_bandit
 from jaxvar.environments.random_mdp import graded_mdp, mixture_mdp
 from jaxvar.environments.replay import replay_bandit
@@ -120,12 +122,15 @@ __all__ = [
     "lin_ts",
     "lin_vdts",
     "linear_bandit",
+    "linear_mdp",
     "linear_spaced",
     "load",
     "lofav",
     "log_spaced",
     "logistic_bandit",
     "losan",
+    "lsvi_ucb",
+    "lsvi_ucb_plus",
     "max_in_p",
     "mixture_mdp",
     "mvp",

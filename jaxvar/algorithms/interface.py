@@ -98,6 +98,7 @@ class Model:
 
     phi: jax.Array  # [S, A, S, d]   the probability of the next state (third axis) is <phi, theta*>
     reward: jax.Array  # [S, A]
+    features: jax.Array | None = None  # [S, A, length]   of a linear MDP: phi(s, a); None where there are none
     horizon: int = static()  # H, steps per episode
 
     @property

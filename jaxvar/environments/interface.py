@@ -20,7 +20,8 @@ An environment of duels has ``duel`` in the place of ``pull``, which returns the
 
 An episodic environment is a Markov decision process given by its tables: an object with a ``horizon`` (the number of
 steps of an episode, static) and one pure method, ``init(key) -> instance``, drawn once per seed. ``instance`` needs
-the fields of :class:`MdpInstance`. What does not depend on the key is held once for all seeds.
+the fields of :class:`MdpInstance`. That of a linear MDP also has ``features [S, A, length]``, in which transitions are
+linear: learners are told these. What does not depend on the key is held once for all seeds.
 """
 
 from __future__ import annotations
@@ -80,12 +81,12 @@ class Drawn:
     law: str = static()
 
     @classmethod
-    def or_given(cls, *laws: str) -> Callable[[str, Any], Any]:
-        """Return the check of a parameter that is one of ``laws`` or a given table, [rows, columns]."""
+    def or_given(cls, *laws: str, rank: int = 2) -> Callable[[str, Any], Any]:
+        """Return the check of a parameter that is one of ``laws`` or a given table with ``rank`` axes."""
 
         def check(name: str, value: Any) -> Any:
             is_law = isinstance(value, str)
-            return cls(law=parameters.check_choice(name, value, laws)) if is_law else array_of(2)(name, value)
+            return cls(law=parameters.check_choice(name, value, laws)) if is_law else array_of(rank)(name, value)
 
         return check
 

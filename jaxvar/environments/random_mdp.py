@@ -15,7 +15,7 @@ from jaxvar.environments.explicit_mdp import check_reward, initial_distribution,
 from jaxvar.environments.interface import Drawn, MdpInstance
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, number, part, pytree
 
-_LEAST_CONCENTRATION = 1e-30  # gamma draws of a smaller shape are NaN in float32
+LEAST_CONCENTRATION = 1e-30  # gamma draws of a smaller shape are NaN in float32
 
 
 @pytree
@@ -98,20 +98,20 @@ class MixtureMdp(RandomMdp):
     """
 
     concentration: Number = number(
-        at_least=_LEAST_CONCENTRATION,
+        at_least=LEAST_CONCENTRATION,
         default=0.1,
         doc="of the Dirichlet law of each row of each base kernel. Towards 0 rows become deterministic, at 1 they are "
         "uniform on the simplex, and large ones are all alike.",
     )
-    weight_concentration: Number = number(at_least=_LEAST_CONCENTRATION, default=1.0, doc="of the Dirichlet law of w.")
+    weight_concentration: Number = number(at_least=LEAST_CONCENTRATION, default=1.0, doc="of the Dirichlet law of w.")
 
     def kernels(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw rows as they are, [d, S, A, S]."""
-        return _dirichlet(key, self.concentration, shape)
+        return dirichlet(key, self.concentration, shape)
 
     def weights(self, key: jax.Array, dtype: DTypeLike) -> jax.Array:
         """Draw from the Dirichlet law, [d]."""
-        return _dirichlet(key, self.weight_concentration, (self.dim,))
+        return dirichlet(key, self.weight_concentration, (self.dim,))
 
 
 @pytree
@@ -124,12 +124,12 @@ class GradedMdp(RandomMdp):
 
     mix: Number = number(at_least=0, at_most=1, doc="q, how much of the diffuse kernel.")
     concentration: Number = number(
-        at_least=_LEAST_CONCENTRATION, default=1.0, doc="of the Dirichlet law of the diffuse kernels' rows."
+        at_least=LEAST_CONCENTRATION, default=1.0, doc="of the Dirichlet law of the diffuse kernels' rows."
     )
 
     def kernels(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw deterministic rows, blurred by diffuse ones, [d, S, A, S]."""
-        base = _dirichlet(key, self.concentration, shape)
+        base = dirichlet(key, self.concentration, shape)
         target = random.bits(random.key_words(random.fold_in(key, 1)), shape[:-1]) % np.uint32(self.num_states)
         certain = jax.nn.one_hot(target.astype(jnp.int32), self.num_states, dtype=base.dtype)
         return (1 - self.mix) * certain + self.mix * base
@@ -144,7 +144,7 @@ mixture_mdp = factory(MixtureMdp)
 graded_mdp = factory(GradedMdp)
 
 
-def _dirichlet(key: jax.Array, concentration: Number, shape: tuple[int, ...]) -> jax.Array:
+def dirichlet(key: jax.Array, concentration: Number, shape: tuple[int, ...]) -> jax.Array:
     """Draw rows of ``shape`` from the symmetric Dirichlet law; logarithms of gamma draws do not underflow near 0."""
     return jax.nn.softmax(random.log_gamma(random.key_words(key), jnp.asarray(concentration), shape), axis=-1)
 

@@ -233,8 +233,8 @@ def check_episodic_environment(environment: EpisodicEnvironment, *, key: jax.Arr
 
     Checks that it is a pytree with a ``horizon``; shapes; that the rows of ``transition`` and ``initial`` are
     distributions and ``transition`` is ``<phi, theta_star>``; that no path collects more than a reward of 1; the
-    feature bound for the constant and for some random value functions; that nothing is NaN; that methods are
-    pure and a block of seeds equals a loop.
+    feature bound for the constant and for some random value functions; that ``transition`` is linear in ``features``
+    where there are any; that nothing is NaN; that methods are pure and a block of seeds equals a loop.
 
     Args:
       environment: one seed's environment.
@@ -250,7 +250,8 @@ def check_episodic_environment(environment: EpisodicEnvironment, *, key: jax.Arr
         fields = ("phi", "reward", "theta_star", "transition", "initial")
         for name in fields:
             _require(hasattr(found, name), f"the instance must have {name}")
-        return {name: jnp.asarray(getattr(found, name)) for name in fields}
+        told = fields if getattr(found, "features", None) is None else (*fields, "features")
+        return {name: jnp.asarray(getattr(found, name)) for name in told}
 
     tables = _check_transformations(draw, environment, key)[0]
     _require_finite(tables, "the tables must be finite")
@@ -273,6 +274,14 @@ def check_episodic_environment(environment: EpisodicEnvironment, *, key: jax.Arr
     values = np.concatenate([np.ones((1, num_states)), words >> 31])
     norms = np.linalg.norm(np.einsum("satd,vt->vsad", phi, values), axis=-1)
     _require(np.all(norms <= 1 + 1e-5), "|phi_V| must be at most 1 for V in [0, 1]")
+    if "features" in tables:
+        features = np.asarray(tables["features"], float)
+        right = features.ndim == 3 and features.shape[:2] == reward.shape
+        _require(right, "features must be [S, A, length]")
+        _require(np.all(np.linalg.norm(features, axis=2) <= 1 + 1e-5), "no feature may be longer than 1")
+        rows, wanted = features.reshape(-1, features.shape[2]), transition.reshape(-1, num_states)
+        fitted = rows @ np.linalg.lstsq(rows, wanted.astype(float), rcond=None)[0]
+        _require_close(fitted.astype(wanted.dtype), wanted, "transition must be linear in the features")
 
 
 def _index(name: str, value: jax.Array) -> jax.Array:

@@ -68,6 +68,7 @@ class Tables(NamedTuple):
     theta_star: jax.Array
     transition: jax.Array
     initial: jax.Array
+    features: jax.Array | None = None
 
 
 @pytree
@@ -173,6 +174,9 @@ def changed(**fields):
         ("at most 1 for V", changed(phi=lambda p: p * 2, theta_star=lambda t: t / 2)),
         (r"phi must be \[S, A, S, d\]", changed(phi=lambda p: p[:1])),
         ("finite", changed(reward=lambda r: r * jnp.nan)),
+        (r"features must be \[S, A, length\]", changed(features=lambda _: jnp.ones((2, 2)))),
+        ("no feature may be longer", changed(features=lambda _: 2 * jnp.eye(4).reshape(2, 2, 4))),
+        ("linear in the features", changed(features=lambda _: jnp.ones((2, 2, 1)))),
     ],
 )
 def test_each_rule_of_environments_can_be_broken(rule, methods):

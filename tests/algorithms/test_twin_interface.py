@@ -12,7 +12,8 @@ A module ``tests/reference/<factory>_numpy.py`` that has a class ``Twin`` is com
 ``select`` may also ask for ``numbers``, the numbers of the arms it is given, where it knows arms by these.
 
 A twin for episodes has ``plan(self, phi, reward, horizon, u)``, which returns ``policy [H, S]``, and
-``update(self, stage, state, action, next_state, reward)`` instead. Its ``u`` is ``[H, S]``.
+``update(self, stage, state, action, next_state, reward)`` instead. Its ``u`` is ``[H, S]``. Where ``plan``
+also asks for ``features``, it is played in a linear MDP.
 
 A twin for duels has ``pair(self, arms, u)``, which returns the two arms, and ``update(self, z, won)``.
 
@@ -54,6 +55,7 @@ SIZES = {
     "capacity": 8,
     "memory": NUM_DUELS,
 }
+SLOW = ("vacdb", "lsvi_ucb", "lsvi_ucb_plus")  # in all variants; others are quick as they are by default
 CASES = [(name, end) for name in TWINS for end in table.variants(FACTORIES[name])]
 
 trace = functools.partial(jax.jit, static_argnames=("num_rounds", "num_episodes"))(jv.trace)
@@ -128,16 +130,18 @@ def check_duels(name, algorithm, fresh, seed, available=None):
         assert_estimates(twin, ours.state, k, "round")
 
 
-def check_episodes(name, algorithm, seed):
-    sizes = {"num_states": 4, "num_actions": 3, "dim": DIM, "horizon": table.MODEL_SIZE["horizon"]}
-    environment = jv.mixture_mdp(**sizes, model_seed=1, concentration=0.5)
+def check_episodes(name, algorithm, seed, make=None):
+    takes_features = "features" in inspect.signature(TWINS[name].plan).parameters
+    make = make or (jv.linear_mdp if takes_features else jv.mixture_mdp)  # sizes: S, A, d, H
+    environment = make(4, 3, DIM, table.MODEL_SIZE["horizon"], model_seed=1, concentration=0.5)
     key = jax.random.key(seed)
     ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_episodes=NUM_EPISODES, seed=seed))
     assert ours.status == 0
     twin, (phi, reward) = twin_of(name, algorithm), (ours.instance.phi, ours.instance.reward)
     u = drawn(key, seed, NUM_EPISODES, "uniform", 0, (environment.horizon, environment.num_states))
+    features = {"features": getattr(ours.instance, "features", None)} if takes_features else {}
     for k in range(NUM_EPISODES):
-        policy = twin.plan(phi, reward, environment.horizon, u[k])
+        policy = twin.plan(phi, reward, environment.horizon, u[k], **features)
         np.testing.assert_array_equal(policy, ours.policy[k], err_msg=f"policy of episode {k + 1}")
         for h in range(environment.horizon):
             state, action, after = ours.state[k, h], ours.action[k, h], ours.next_state[k, h]
@@ -147,7 +151,7 @@ def check_episodes(name, algorithm, seed):
 
 @pytest.mark.parametrize(
     ("name", "end"),
-    [pytest.param(*c, id="".join(c), marks=pytest.mark.slow if c[1] or c[0] == "vacdb" else ()) for c in CASES],
+    [pytest.param(*c, id="".join(c), marks=pytest.mark.slow if c[1] or c[0] in SLOW else ()) for c in CASES],
 )
 def test_follows_its_twin(name, end):
     """A wrong sign, factor, index or tie rule anywhere changes an action or an estimate in some round."""

@@ -61,6 +61,7 @@ NEEDED = {
     "explicit_mdp": table.EXPLICIT,
     "kernel_mixture_mdp": table.KERNEL_MIXTURE,
     "tabular_mdp": table.TABULAR,
+    "linear_mdp": table.LINEAR,
     "hypercube_blocks": {"levels": [0.5, 1.0]},
     "dueling_bandit": {"num_arms": 3},
     "k_armed": {"means": [0.5, 2.0, 0.1]},
@@ -225,6 +226,12 @@ UNDECLARED = {
         ],
         "reward": [np.zeros((2, 2)), np.full((3, 2), 0.5), np.full((3, 2), -0.1), [[NAN, 0.0]] * 3],
         "initial": [3, -1, 0.5, [0.5, 0.5], [0.5, 0.6, 0.0], [-0.5, 0.5, 1.0], "a"],
+    },
+    "linear_mdp": {
+        "features": [np.full((3, 2), 0.5), np.full((3, 2, 3), 0.5), np.full((3, 2, 2), 0.6), "uniform", None],
+        "measures": [np.full((3, 3), 1 / 3), np.full((2, 3), 0.5), [[1.5, -0.5, 0.0]] * 2, [[NAN, 0.5, 0.5]] * 2],
+        "reward": [np.zeros((2, 2)), np.full((3, 2), 0.5), np.full((3, 2), -0.1), "sparse", 0.1],
+        "initial": [3, -1, 0.5, [0.5, 0.5], [0.5, 0.6, 0.0], "a"],
     },
     "kernel_mixture_mdp": {
         "kernels": [table.TABULAR["transition"], np.full((2, 3, 2, 2), 0.5), np.full((2, 3, 2, 3), 0.5)],

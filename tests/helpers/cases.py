@@ -173,6 +173,11 @@ KERNEL_MIXTURE = {
     "initial": [0.5, 0.5, 0.0],
 }
 TABULAR = {"transition": _KERNELS[0], "reward": EXPLICIT["reward"], "horizon": 3}
+LINEAR = {
+    "features": np.random.default_rng(1).dirichlet(np.ones(2), size=(3, 2)),
+    "measures": _KERNELS[0, :2, 0],
+    "rank": 2,
+}
 MDPS = [
     ("mixture", lambda: jv.mixture_mdp(**MODEL_SIZE)),
     ("mixture-sparse", lambda: jv.mixture_mdp(**MODEL_SIZE, reward="sparse", concentration=1.0)),
@@ -181,6 +186,9 @@ MDPS = [
     ("explicit", lambda: jv.explicit_mdp(**EXPLICIT)),
     ("kernel_mixture", lambda: jv.kernel_mixture_mdp(**KERNEL_MIXTURE)),
     ("tabular", lambda: jv.tabular_mdp(**TABULAR)),
+    ("linear_mdp", lambda: jv.linear_mdp(3, 2, 2, 3)),
+    ("linear_mdp-dense", lambda: jv.linear_mdp(3, 2, 2, 3, reward="dense", model_seed=1, initial=[0.2, 0.3, 0.5])),
+    ("linear_mdp-given", lambda: jv.linear_mdp(3, 2, horizon=3, reward=EXPLICIT["reward"], **LINEAR)),
     ("riverswim", lambda: jv.riverswim(4, 5)),
     ("riverswim-tabular", lambda: jv.riverswim(3, 4, features="tabular")),
     ("deep_tree", lambda: jv.deep_tree(features="reduced")),

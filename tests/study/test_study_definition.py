@@ -70,6 +70,7 @@ def test_every_public_factory_has_its_name_and_kind():
         "dueling_bandit",
         "mixture_mdp",
         "graded_mdp",
+        "linear_mdp",
         "riverswim",
         "deep_tree",
         "explicit_mdp",
