@@ -120,6 +120,8 @@ def _draw_quantiles(found: Mapping[str, list[Point]]) -> Drawing:
             (handles["balance"],) = axis.plot(ratios, [p.balance / rounds for p in mine], color=GREY)
             axis.axvline(1.0, color="black", linestyle=(0, (1, 1)))
             axis.set(xscale="log", yscale="log", xlabel="ratio")
+            axis.set_xticks((0.5, 1, 2, 4), ("0.5", "1", "2", "4"))
+            axis.set_xticks((), minor=True)
             grid.title(axis, f"T = {rounds:,}, {len(mine[0].pulls):,} seeds")
         caption = (
             "Share of rounds in which UCB-V pulls the better of two arms, which has no noise, against sigma_2 sqrt(rho "
