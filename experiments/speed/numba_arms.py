@@ -69,9 +69,9 @@ def draw(arms: Arms, axes: Axes, rng: Bits) -> None:
             mean[a] *= scale[a]
         return
     for a in range(x.shape[1]):
-        square, along = 0.0, 0.0
+        square, inner = 0.0, 0.0
         for i in range(len(axes)):
             square += x[i, a] * x[i, a]
-            along += x[i, a] * theta_star[i]
+            inner += x[i, a] * theta_star[i]
         scale[a] = 1.0 / math.sqrt(square)
-        mean[a] = along / math.sqrt(square)
+        mean[a] = inner / math.sqrt(square)
