@@ -88,12 +88,7 @@ def _start(task: Task, sizes: Sizes) -> Block:
     value = aligned(horizon + 1, task.twos.shape[4] * len(sizes.chunk))
     worth = aligned(horizon + 1, num_states)
     policy, state = np.zeros((horizon, num_states * LANES), np.int64), np.zeros(LANES, np.int64)
-    bound, x, u, rows = (
-        aligned(task.twos.shape[2], 2),
-        aligned(2, dim),
-        aligned(1, dim + 1)[0],
-        aligned(4, 1),
-    )
+    bound, x, u, rows = aligned(task.twos.shape[2], 2), aligned(2, dim), aligned(1, dim + 1)[0], aligned(4, 1)
     return Block(layers, value, policy, worth, bound, x, rows[0], rows[1], rows[2], rows[3], state, u)
 
 
