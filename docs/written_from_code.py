@@ -28,6 +28,7 @@ from sphinx.environment import BuildEnvironment
 
 import jaxvar
 from experiments.found import read_found
+from experiments.speed.growth import read, tables
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.cli import main
 from jaxvar.environments.data_bandit import TASKS
@@ -191,6 +192,14 @@ def found(experiment: str, table: str) -> str:
     return read_found(ROOT / "experiments" / experiment / "found.json").tables[table].markdown()
 
 
+def growth() -> str:
+    """Return the tables and the figure of growth beside Numba."""
+    path = ROOT / "docs" / "images" / "growth" / "growth.json"
+    if not path.exists():
+        return "Not measured with this version yet."
+    return f"{tables(read(path))}\n![ratios of speeds](images/growth/ratios.png)\n"
+
+
 TEXTS: dict[str, Callable[..., str]] = {
     "algorithms": algorithms,
     "command_line": command_line,
@@ -198,6 +207,7 @@ TEXTS: dict[str, Callable[..., str]] = {
     "data_bandits": data_bandits,
     "entries": entries,
     "found": found,
+    "growth": growth,
     "makers": makers,
     "module": module,
 }

@@ -38,6 +38,7 @@ _UNROLL_SQUARE = 12  # and double sums over at most this many
 _ROW_GROUP = 16  # longer double sums take a CPU as many rows at a time
 _MOST_GROUPS = 64  # but never as many loops: a program of thousands is not compiled in an hour
 _FEW = 8  # maxima over at most this many are written out
+_WINDOW = 32  # a CPU reduces more terms than this in windows of as many
 
 _accelerator: contextvars.ContextVar[bool | None] = contextvars.ContextVar("accelerator", default=None)
 
@@ -69,6 +70,18 @@ def inner(arms: jax.Array, vector: jax.Array) -> jax.Array:
 def transform(matrix: jax.Array, vector: jax.Array) -> jax.Array:
     """Return ``M^T v`` for ``matrix [d, d]`` and ``vector [d]``, [d]: a reduction, which XLA computes once."""
     return jnp.sum(matrix * vector[:, None], axis=0)
+
+
+def transform_symmetric(matrix: jax.Array, vector: jax.Array) -> jax.Array:
+    """Return ``M v`` for a symmetric ``matrix [d, d]`` and a finite ``vector [d]``, [d]; the bits of ``transform``.
+
+    Above d = 12 a CPU sums along rows, whose entries are neighbours, and stores the sums of their windows as one
+    (1.28 instead of 2.43 us of processor time per seed-round of OFUL at d = 64, fixed arms).
+    """
+    if vector.shape[0] <= _UNROLL_SQUARE or on_accelerator():
+        return transform(matrix, vector)
+    product = jnp.sum(matrix * vector[None], axis=1)
+    return product if vector.shape[0] <= _WINDOW else computed_once(product)
 
 
 def outer(vector: jax.Array) -> jax.Array:
@@ -478,6 +491,36 @@ class _Block:
         out = _bind(equation, arrays)
         return list(out) if equation.primitive.multiple_results else [out]
 
+    def reduction(self, equation: _Equation, values: list[_Value]) -> Outputs:
+        """Reduce a long axis window by window, each with its terms computed inside of the loop that reduces them.
+
+        XLA's CPU compiler has the same windows, but stores all terms first and has a slow loop for each window: 26
+        instead of 11 us of processor time per step of UCRL-AVE with 50 states.
+        """
+        axes, shape = equation.params["axes"], equation.invars[0].aval.shape
+        if self.accelerator or len(axes) != 1 or shape[axes[0]] <= _WINDOW:
+            return self.by_axis(equation, values)
+        axis = axes[0]
+
+        def reduce(x: jax.Array, axis: int) -> jax.Array:
+            reduced: jax.Array = _bind(equation._replace(params={**equation.params, "axes": (axis,)}), [x])
+            return reduced
+
+        x = self.spread(values[0], shape)
+        while x.shape[axis] > _WINDOW:
+            size = x.shape[axis]
+            num = -(-size // _WINDOW)
+            start = _WINDOW - (num * _WINDOW - size) // 2  # windows are centred: the first and the last may be shorter
+            end = start + (num - 2) * _WINDOW
+            parts = [lax.expand_dims(reduce(lax.slice_in_dim(x, 0, start, axis=axis), axis), (axis,))]
+            if num > 2:
+                whole = lax.slice_in_dim(x, start, end, axis=axis)
+                whole = whole.reshape(*x.shape[:axis], num - 2, _WINDOW, *x.shape[axis + 1 :])
+                parts.append(reduce(whole, axis + 1))
+            parts.append(lax.expand_dims(reduce(lax.slice_in_dim(x, end, size, axis=axis), axis), (axis,)))
+            x = lax.concatenate(parts, axis)
+        return [reduce(x, axis)]
+
     def by_vmap(self, equation: _Equation, values: list[_Value]) -> Outputs:
         """Apply JAX's own rule, for whatever has none here."""
 
@@ -615,6 +658,7 @@ _RULES: dict[str, Callable[..., Outputs | None]] = {
     "dot_general": _Block.dot_general,
     "scan": _Block.scan,
     "cond": _Block.cond,
+    **dict.fromkeys(_REDUCTIONS, _Block.reduction),
 }
 
 

@@ -27,7 +27,7 @@ from jax.typing import DTypeLike
 
 from jaxvar import parameters, status
 from jaxvar.constants import RadiusConstants
-from jaxvar.lowering import each_layer, inner, is_layer, outer, quadratic, transform
+from jaxvar.lowering import each_layer, inner, is_layer, outer, quadratic, transform_symmetric
 from jaxvar.parameters import Array, Number
 
 MAX_LAYERS = 200  # 4^-200 is still a float64; no horizon asks for more
@@ -105,7 +105,7 @@ def regress(ridge: Ridge, x: jax.Array, y: jax.Array, lam: Number | None = None)
     so large that ``V^-1``, which is at most ``1 / lam``, has no digits left along x, or where products underflow. The
     direction is then noise: told ``lam``, nothing is learned. A width that is negative by more is returned as it is.
     """
-    direction = transform(ridge.sigma_inv, x)
+    direction = transform_symmetric(ridge.sigma_inv, x)
     width2 = jnp.sum(direction * x, axis=0)
     divisor = 1 + width2
     if lam is not None:
@@ -196,7 +196,7 @@ def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Num
     """Let one layer of scale ``q`` learn from ``(x, reward)`` with its prescribed weight; where q is 0, nothing."""
     stack = Layers(*(v[None] for v in layer))
     pred = jnp.sum(layer.theta_hat * x, axis=0)
-    new, update = _learn(stack, q[None], transform(layer.scaled_inv, x), pred, x, reward, lam)
+    new, update = _learn(stack, q[None], transform_symmetric(layer.scaled_inv, x), pred, x, reward, lam)
     return Layers(*(v[0] for v in new)), update
 
 

@@ -1,6 +1,6 @@
 """``python docs/images/make.py``: the pictures of the documentation that are not an experiment's.
 
-The page of the study ``quick`` as Chromium shows it, and the figures of ``python -m experiments speed growth``, which
+The page of the study ``quick`` as Chromium shows it, and the figure of ``python -m experiments speed growth``, which
 measures times and so gives other ones each time.
 """
 
@@ -17,7 +17,7 @@ from jaxvar.report import write_page
 
 IMAGES = Path(__file__).parent
 WINDOW = (1100, 1500)
-GROWTH = ("--algorithms", "save", "oful", "--repeats", "2", "--folder", str(IMAGES / "growth"))
+GROWTH = ("--folder", str(IMAGES / "growth"))
 
 
 def report() -> Path:

@@ -27,7 +27,7 @@ import numpy as np
 import jaxvar as jv
 from experiments.speed import numpy_loop, numpy_vector, public_library
 from jaxvar import bench as package
-from jaxvar import lowering
+from jaxvar import lowering, parameters
 from jaxvar.algorithms.interface import Choice
 from jaxvar.bench import ALGORITHMS, BANDITS, bytes_per_seed
 from jaxvar.parameters import float_dtype, pytree, static
@@ -64,6 +64,8 @@ class Comparison:
     """Episodes per seed."""
     episode_seeds: int = 256
     """Seeds of ucrl_ave; the NumPy loop plays 1."""
+    layers: int | None = None
+    """Layers that jaxvar stores; chosen by the algorithm if not given."""
     library: str = ""
     """A public library to compare oful with, as in ``speed libraries``; it is installed apart by pip."""
     all: bool = False
@@ -135,10 +137,15 @@ def compare(options: Comparison) -> int:
     for fresh in (False, True):
         for name in BANDITS:
             if name in chosen:
-                _row(options, _bandit(options, name, fresh))
+                _row(options, task_of(options, name, fresh))
     if "ucrl_ave" in chosen:
-        _row(options, _episodes(options))
+        _row(options, task_of(options, "ucrl_ave"))
     return 0
+
+
+def task_of(options: Comparison, name: str, fresh: bool = False) -> Task:
+    """Return an algorithm's line: jaxvar first, then Numba if it is installed, then the others."""
+    return _bandit(options, name, fresh) if name in BANDITS else _episodes(options)
 
 
 def _row(options: Comparison, task: Task) -> None:
@@ -234,12 +241,20 @@ def _numba(module: str) -> Any:
 
 def bandit_game(options: Comparison, name: str, fresh: bool) -> tuple[Any, Any]:
     """The algorithm and the environment of a bandit's line."""
-    return package.bandit_game(name, options.dim, options.arms, options.rounds, fresh=fresh)
+    algorithm, environment = package.bandit_game(name, options.dim, options.arms, options.rounds, fresh=fresh)
+    return _with_layers(algorithm, options.layers), environment
 
 
 def episodic_game(options: Comparison) -> tuple[Any, Any]:
     """UCRL-AVE and one random mixture for all seeds."""
-    return package.episodic_game(options.states, options.actions, options.features, options.horizon, options.episodes)
+    sizes = (options.states, options.actions, options.features, options.horizon, options.episodes)
+    algorithm, environment = package.episodic_game(*sizes)
+    return _with_layers(algorithm, options.layers), environment
+
+
+def _with_layers(algorithm: Any, layers: int | None) -> Any:
+    stored = hasattr(algorithm, "capacity") and layers is not None
+    return parameters.replace(algorithm, capacity=layers) if stored else algorithm
 
 
 def machine() -> str:

@@ -1,284 +1,299 @@
-"""How time grows with the size of a problem: ``python -m experiments speed growth --folder out``.
+"""How time grows with the size of a problem, beside Numba: ``python -m experiments speed growth --folder out``.
 
-One quantity at a time is varied around a base point: rounds, stored layers, dimension, arms, seeds; time per
-seed-round is the median of repeats in which all sizes and algorithms take turns, in wall time and in processor time.
-Compilation, tracing included, is timed apart as rounds, seeds and the size of a sweep grow. For UCRL-AVE a round is a
-step of an episode, arms are actions, and the dimension is that of the mixture.
+One size at a time is varied around the base point of ``python -m experiments speed``. At each point jaxvar and the
+Numba program of the same algorithm play in turn, and the medians of their times per seed-round count; for UCRL-AVE a
+round is a step of an episode. The first call of each, which compiles, is timed apart. The Numba programs compile once
+per dimension (those of episodes once per size), jaxvar once per point. Seeds and rounds are fewer where a round is
+expensive. All numbers go to ``growth.json``; points that the folder has already stay, unless they are measured again.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
-import os
-import platform
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, TypedDict
 
 import jax
 import numpy as np
 
-import jaxvar as jv
-from experiments.speed.kernels import traced
+from experiments.speed.comparison import ALGORITHMS, BANDITS, Comparison, Task, machine, task_of
+from jaxvar.figures.style import Drawing, finish, ink, looks, panels, save, style
+from jaxvar.files import write_whole
 
-LAYERED = ("save", "ave_ucb", "ucrl_ave")
-ALGORITHMS = (*LAYERED, "oful")
-HORIZON, STATES = 10, 6
-# Okabe and Ito: safe for the colour-blind
-COLOURS = {"save": "#0072B2", "ave_ucb": "#009E73", "oful": "#D55E00", "ucrl_ave": "#CC79A7"}
-LABELS = {"save": "SAVE", "ave_ucb": "AVE-UCB", "oful": "OFUL", "ucrl_ave": "UCRL-AVE"}
+LABELS = {"oful": "OFUL", "save": "SAVE", "ave_ucb": "AVE-UCB", "ucrl_ave": "UCRL-AVE"}
+LANES = 128  # seeds that fill the vector lanes of the episodic Numba program on two cores
+FLOPS_PER_SECOND = 25e9  # of jaxvar on two cores, about; used to choose sizes
+
+
+class Axis(NamedTuple):
+    """A size that is varied."""
+
+    label: str
+    values: tuple[int, ...]  # for bandits
+    episodic: tuple[int, ...]  # for UCRL-AVE; empty where it has no such size
+    fresh: bool = False  # whether fresh arms are measured too
+
+
 AXES = {
-    "rounds": "rounds K",
-    "layers": "stored layers",
-    "dim": "dimension d",
-    "arms": "arms (actions of UCRL-AVE)",
-    "seeds": "seeds",
-    "compile_rounds": "rounds K",
-    "compile_seeds": "seeds",
-    "compile_sweep": "settings of a sweep",
+    "dim": Axis("dimension d", (4, 8, 16, 32, 64, 128), (2, 4, 8, 16, 32), fresh=True),
+    "arms": Axis("arms", (10, 100, 1000, 10_000), (), fresh=True),
+    "layers": Axis("layers stored by jaxvar", (4, 6, 8, 12, 16), (5, 8, 12, 16)),
+    "seeds": Axis("seeds", (1, 16, 256, 4096, 65_536), (128, 1024, 8192, 65_536)),
+    "states": Axis("states S", (), (4, 10, 20, 50, 100)),
+    "actions": Axis("actions A", (), (2, 4, 8, 16, 32)),
+    "horizon": Axis("steps per episode H", (), (5, 10, 20, 50, 100)),
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
-    """Measure how time grows with rounds, layers, dimension, arms, seeds and the size of a sweep."""
+    """Measure how time per seed-round grows with each size of a problem, beside the Numba programs."""
 
     folder: str
-    """Where the numbers and the figures go."""
-    algorithms: tuple[str, ...] = ("save", "ave_ucb", "oful", "ucrl_ave")
-    """Which of save, ave_ucb, oful and ucrl_ave."""
-    rounds: tuple[int, ...] = (10**3, 10**4, 10**5, 10**6, 10**7)
-    """Rounds (steps, in episodes) to compare."""
-    layers: tuple[int, ...] = (1, 2, 4, 8, 16)
-    """Stored layers."""
-    dims: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
-    """Dimensions."""
-    arms: tuple[int, ...] = (2, 5, 20, 100, 500)
-    """Arms, or actions."""
-    seeds: tuple[int, ...] = (1, 4, 16, 64, 256, 1024, 4096)
-    """Seeds."""
-    sweeps: tuple[int, ...] = (1, 4, 16, 64, 256)
-    """Settings of a sweep; compilation only."""
-    base_rounds: int = 2000
-    """Rounds where they are not varied."""
-    base_seeds: int = 256
-    """Seeds where they are not varied; fewer where rounds are many."""
-    most_seed_rounds: int = 20_000_000
-    """A play of many rounds has as many seeds as make this product, but at least one per device."""
+    """Folder of growth.json and of the figure."""
+    axis: tuple[str, ...] = ()
+    """Sizes to vary, among dim, arms, layers, seeds, states, actions and horizon; all if none is named."""
+    algorithms: tuple[str, ...] = ()
+    """Algorithms, among oful, save, ave_ucb and ucrl_ave; all if none is named."""
+    values: tuple[int, ...] = ()
+    """Values of the sizes; those listed in experiments/speed/growth.py if none is named."""
+    seconds: float = 1.0
+    """Rough time of one play of jaxvar on two quiet cores, which sets seeds and rounds; 0.05 makes a trial."""
     repeats: int = 3
     """Interleaved repeats; the median counts."""
-    scale: float = 1.0
-    """Multiplies every size above except the layers: 0.01 is a trial of seconds."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """One size of one quantity for one algorithm."""
+class Row(TypedDict):
+    """A point and its times, as in growth.json."""
 
-    quantity: str
+    axis: str
     algorithm: str
+    fresh: bool  # arms; False for UCRL-AVE
     value: int
-    rounds: int
-    seeds: int
-    dim: int
-    arms: int
-    layers: int | None = None  # stored; chosen by the algorithm if not given
-    sweep: int = 1
+    sizes: dict[str, int | None]  # those of the comparison that count here
+    repeats: int
+    jaxvar: list[float]  # seconds per seed-round, one for each repeat
+    numba: list[float]
+    jaxvar_cpu: list[float]  # the same in processor time
+    numba_cpu: list[float]
+    first_call: list[float]  # seconds of the first call of jaxvar and of Numba
+    regret: list[float]  # mean regret of jaxvar and of Numba, with other random numbers
+    ratio: float  # jaxvar's speed over Numba's
 
 
-@dataclasses.dataclass(frozen=True)
-class Measured:
-    """A point with its times: per seed-round, or of the whole compilation, in seconds."""
+class Content(TypedDict):
+    """The file growth.json."""
 
-    point: Point
-    wall: tuple[float, ...]  # one per repeat
-    cpu: tuple[float, ...]
+    machine: str
+    rows: list[Row]
 
-    def row(self) -> dict[str, Any]:
-        """As one flat dictionary, with medians."""
-        medians = {"wall_median": float(np.median(self.wall)), "cpu_median": float(np.median(self.cpu))}
-        return {**dataclasses.asdict(self.point), **medians, "wall": list(self.wall), "cpu": list(self.cpu)}
+
+class Point(NamedTuple):
+    """One value of one size for one algorithm."""
+
+    axis: str
+    algorithm: str
+    fresh: bool
+    value: int
+    options: Comparison
 
 
 def growth(options: Growth) -> Path:
-    """Measure everything; writes ``growth.json`` and one figure per quantity, returns the path of the numbers."""
-    unknown = sorted(set(options.algorithms) - set(ALGORITHMS))
-    if unknown:
-        raise ValueError(f"algorithms must be among {', '.join(ALGORITHMS)}, got {', '.join(unknown)}")
-    folder = Path(options.folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for points in speed_points(options):
-        rows += [m.row() for m in measure(points, options.repeats, _player)]
+    """Measure all points, print a line for each, write the numbers and the figure, and return the numbers' path."""
+    chosen = list(points(options))
+    if importlib.util.find_spec("numba") is None:
+        raise ValueError("growth is measured beside Numba, which is not installed: pip install numba")
+    path = Path(options.folder) / "growth.json"
+    content = read(path) if path.exists() else Content(machine=machine(), rows=[])
+    if content["machine"] != machine():
+        raise ValueError(
+            f"{path} was measured with {content['machine']}; this is {machine()}. "
+            "Name another --folder, or delete the file"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    print(f"{machine()}\nmedian of {options.repeats} interleaved repeats; a ratio above 1: jaxvar is faster\n")
+    print(f"{'':10}{'':16}{'value':>8}{'turns':>8}{'seeds':>8}{'us/round':>11}{'Numba':>11}{'ratio':>8}", end="")
+    print(f"{'by CPU':>8}{'first call s':>14}{'Numba':>8}{'regret':>10}{'Numba':>10}", flush=True)
+    for point in chosen:
+        row = measure(point, options.repeats)
+        kept = [r for r in content["rows"] if _place(r) != _place(row)]
+        content["rows"] = sorted([*kept, row], key=_place)
+        text = json.dumps(content, indent=1)
+        write_whole(path, lambda buffer, text=text: buffer.write(f"{text}\n".encode()))
+        print(_line(row), flush=True)
         jax.clear_caches()
-    for points in compile_points(options):
-        rows += [m.row() for m in measure(points, options.repeats, _compiler)]
-    content = {"machine": _machine(), "options": dataclasses.asdict(options), "rows": rows}
-    path = folder / "growth.json"
-    path.write_text(json.dumps(content, indent=1) + "\n")
-    figures(content, folder)
+    save(figure(content), path.with_name("ratios"))
     return path
 
 
-def speed_points(options: Growth) -> list[list[Point]]:
-    """One list per quantity."""
-    ours = options.algorithms
-    lists = {
-        "rounds": [_point(options, "rounds", a, v, rounds=v) for v in _sizes(options, options.rounds) for a in ours],
-        "layers": [_point(options, "layers", a, v, layers=v) for v in options.layers for a in ours if a in LAYERED],
-        "dim": [_point(options, "dim", a, v, dim=v) for v in _sizes(options, options.dims, 2) for a in ours],
-        "arms": [_point(options, "arms", a, v, arms=v) for v in _sizes(options, options.arms, 2) for a in ours],
-        "seeds": [_point(options, "seeds", a, v, seeds=v) for v in _sizes(options, options.seeds) for a in ours],
-    }
-    return [points for points in lists.values() if points]
+def read(path: Path) -> Content:
+    """Read growth.json."""
+    content = json.loads(path.read_text())
+    if "options" in content:
+        raise ValueError(f"{path} is of an older version, which did not compare with Numba: delete it")
+    return Content(machine=content["machine"], rows=content["rows"])
 
 
-def compile_points(options: Growth) -> list[list[Point]]:
-    """One list per quantity that compilation may depend on."""
-    sizes = {"rounds": options.rounds, "seeds": options.seeds, "sweep": options.sweeps}
-    return [
-        [
-            _point(options, f"compile_{name}", a, v, **{name: v})
-            for v in _sizes(options, values)
-            for a in options.algorithms
-        ]
-        for name, values in sizes.items()
-    ]
+def points(options: Growth) -> Iterator[Point]:
+    """Yield the points to measure."""
+    for name, given, known in (("axis", options.axis, AXES), ("algorithms", options.algorithms, ALGORITHMS)):
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            raise ValueError(f"{name} must be among {', '.join(known)}, got {', '.join(unknown)}")
+    for axis in options.axis or AXES:
+        for algorithm in options.algorithms or ALGORITHMS:
+            values = AXES[axis].values if algorithm in BANDITS else AXES[axis].episodic
+            if not values or (axis == "layers" and algorithm == "oful"):
+                continue
+            for fresh in (False, True) if AXES[axis].fresh and algorithm in BANDITS else (False,):
+                for value in options.values or values:
+                    sizes = sized(axis, algorithm, fresh, value, options.seconds)
+                    yield Point(axis, algorithm, fresh, value, sizes)
 
 
-def measure(points: list[Point], repeats: int, prepare: Callable[[Point], Callable[[], int]]) -> list[Measured]:
-    """Time all points in turn, ``repeats`` times; ``prepare(point)()`` does it once and says how many rounds it was."""
-    runs = [prepare(p) for p in points]
-    wall, cpu = np.zeros((2, len(points), repeats))
-    for repeat in range(repeats):
-        for i, run in enumerate(runs):
-            start, busy = time.perf_counter(), time.process_time()
-            num = run()
-            wall[i, repeat] = (time.perf_counter() - start) / num
-            cpu[i, repeat] = (time.process_time() - busy) / num
-    return [Measured(p, tuple(w.tolist()), tuple(c.tolist())) for p, w, c in zip(points, wall, cpu, strict=True)]
-
-
-def _player(point: Point) -> Callable[[], int]:
-    """Play the point, compiled already."""
-    algorithm, environment, setting = _game(point)
-    turns = setting.get("num_rounds") or HORIZON * setting["num_episodes"]
-
-    def play() -> int:
-        jv.simulate(algorithm, environment, **setting).raise_if_failed()
-        return int(turns * point.seeds)
-
-    play()
-    return play
-
-
-def _compiler(point: Point) -> Callable[[], int]:
-    """Trace and compile the program of the point, which is not played."""
-    algorithm, environment, setting = _game(point)
-    turns = setting.get("num_rounds") or setting["num_episodes"]
-
-    def compile_anew() -> int:
-        jax.clear_caches()
-        traced(algorithm, environment, point.seeds, turns, jax.devices()[0]).lower().compile()
-        return 1
-
-    return compile_anew
-
-
-def _point(options: Growth, quantity: str, algorithm: str, value: int, **sizes: int) -> Point:
-    rounds = sizes.get("rounds", _scaled(options, options.base_rounds))
-    most = max(options.most_seed_rounds * options.scale // rounds, jax.device_count(), 1)
-    episodic = algorithm == "ucrl_ave"
-    base = {
-        "rounds": rounds,
-        "seeds": int(min(_scaled(options, options.base_seeds), most)),
-        "dim": 4 if episodic else 10,
-        "arms": 4 if episodic else 20,
-    }
-    return Point(quantity=quantity, algorithm=algorithm, value=value, **{**base, **sizes})
-
-
-def _game(point: Point) -> tuple[Any, Any, dict[str, Any]]:
-    """Algorithm, environment, and the arguments of the simulation."""
-    common: dict[str, Any] = {"ties": "lowest"}
-    setting: dict[str, Any] = {"key": jax.random.key(0), "num_seeds": point.seeds, "record_at": 1}
-    algorithm: Any
-    environment: Any
-    if point.algorithm == "ucrl_ave":
-        episodes = max(point.rounds // HORIZON, 1)
-        environment = jv.mixture_mdp(STATES, point.arms, point.dim, HORIZON, concentration=0.1, model_seed=0)
-        common |= {"norm_bound": environment.norm_bound, "constants": jv.constants.practical(0.1)}
-        algorithm = jv.ucrl_ave(point.dim, HORIZON, episodes, **{"capacity": point.layers, **common})
-        setting["num_episodes"] = episodes
+def sized(axis: str, algorithm: str, fresh: bool, value: int, seconds: float) -> Comparison:
+    """Return the sizes of a point: as many seeds and rounds as jaxvar plays in about ``seconds``."""
+    if algorithm in BANDITS:
+        base = Comparison(**{axis: value})
+        layers = 1 if algorithm == "oful" or (algorithm == "save" and not fresh) else base.layers or 4
+        each_arm = base.dim * (40 + layers * base.dim) if fresh else 4 * base.dim + 10 * layers
+        flops, unit, steps = 3 * layers * base.dim**2 + base.arms * each_arm, 16, 1
     else:
-        environment = jv.linear_bandit(point.dim, point.arms, noise=jv.noise.two_point(0.5))
-        setting["num_rounds"] = point.rounds
-        if point.algorithm == "oful":
-            algorithm = jv.oful(point.dim, **common)
-        else:
-            factory: Any = getattr(jv, point.algorithm)
-            constants = jv.constants.practical(0.1)
-            algorithm = factory(point.dim, point.rounds, constants=constants, capacity=point.layers, **common)
-    if point.sweep > 1:
-        algorithm = jv.sweep(algorithm, delta=np.linspace(0.01, 0.1, point.sweep))
-    return algorithm, environment, setting
+        base = Comparison(**{"features" if axis == "dim" else axis: value})
+        each_layer = base.features * (base.features + 2)
+        flops = base.states * base.actions * (2 * base.states * base.features + (base.layers or 5) * each_layer)
+        unit, steps = LANES, base.horizon
+    total = seconds * FLOPS_PER_SECOND / flops / steps  # rounds or episodes of all seeds
+    if axis == "seeds":
+        seeds, turns = value, min(max(int(total / value), 16 if steps > 1 else 256), 50_000)
+    else:
+        turns = min(max(int(total / 512), 256 // steps), 2000)
+        seeds = min(max(int(total / turns) // unit, 1) * unit, 4096)
+        turns = min(turns, max(int(total / seeds), 16))
+    lengths = {"rounds": turns, "seeds": seeds} if steps == 1 else {"episodes": turns, "episode_seeds": seeds}
+    return dataclasses.replace(base, **lengths)
 
 
-def _sizes(options: Growth, values: tuple[int, ...], least: int = 1) -> list[int]:
-    return sorted({max(_scaled(options, v), least) for v in values})
-
-
-def _scaled(options: Growth, value: int) -> int:
-    return max(round(value * options.scale), 1)
-
-
-def _machine() -> dict[str, Any]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "jaxvar": jv.__version__,
-        "jax": jax.__version__,
-        "python": platform.python_version(),
-        "processor": platform.processor() or platform.machine(),
-        "cores": cores,
-        "devices": [str(d) for d in jax.devices()],
-        "float": str(jax.numpy.result_type(float)),
-    }
-
-
-def figures(content: dict[str, Any], folder: Path) -> list[Path]:
-    """Draw every quantity in ``content`` (as in ``growth.json``) into ``folder``; returns the paths of the PNGs."""
-    quantities = dict.fromkeys(row["quantity"] for row in content["rows"])
-    return [_figure(content, name, folder / f"{name}.png") for name in quantities]
-
-
-def _figure(content: dict[str, Any], quantity: str, path: Path) -> Path:
-    from matplotlib.figure import Figure  # no screen needed
-
-    fig = Figure(figsize=(5.5, 3.8), layout="constrained")
-    axis = fig.add_subplot()
-    rows = [row for row in content["rows"] if row["quantity"] == quantity]
-    compiles = quantity.startswith("compile_")
-    unit = 1.0 if compiles else 1e6
-    for name in dict.fromkeys(row["algorithm"] for row in rows):
-        mine = [row for row in rows if row["algorithm"] == name]
-        values = [row["value"] for row in mine]
-        wall = unit * np.array([row["wall"] for row in mine])
-        cpu = unit * np.array([row["cpu_median"] for row in mine])
-        axis.plot(values, np.median(wall, axis=1), "o-", color=COLOURS[name], label=LABELS[name], markersize=3)
-        axis.fill_between(values, wall.min(1), wall.max(1), color=COLOURS[name], alpha=0.2, linewidth=0)
-        axis.plot(values, cpu, ":", color=COLOURS[name])
-    what = "seconds to trace and compile" if compiles else "µs per seed-round (step of UCRL-AVE)"
-    axis.set(xscale="log", yscale="log", xlabel=AXES[quantity], ylabel=what)
-    axis.grid(True, which="major", alpha=0.3)
-    machine, repeats = content["machine"], content["options"]["repeats"]
-    axis.set_title(
-        f"Solid: wall time, median and range of {repeats} interleaved repeats; dotted: processor time.\n"
-        f"jax {machine['jax']}, {machine['float']}, {machine['cores']} cores",
-        fontsize=7,
+def measure(point: Point, repeats: int) -> Row:
+    """Play the point by both programs in turn, and return its row."""
+    task: Task = task_of(point.options, point.algorithm, point.fresh)
+    both = task.contenders[:2]
+    first, regret = [], []
+    for contender in both:
+        start = time.perf_counter()
+        regret.append(contender.timed()[1])
+        first.append(time.perf_counter() - start)
+    wall, cpu = np.zeros((2, 2, repeats))
+    for repeat in range(repeats):
+        for i, contender in enumerate(both):
+            start, busy = time.perf_counter(), time.process_time()
+            wall[i, repeat] = contender.timed()[0]
+            cpu[i, repeat] = (time.process_time() - busy) * wall[i, repeat] / (time.perf_counter() - start)
+    names = ("dim", "arms", "rounds", "seeds")
+    if point.algorithm not in BANDITS:
+        names = ("states", "actions", "features", "horizon", "episodes", "episode_seeds")
+    return Row(
+        axis=point.axis,
+        algorithm=point.algorithm,
+        fresh=point.fresh,
+        value=point.value,
+        sizes={name: getattr(point.options, name) for name in (*names, "layers")},
+        repeats=repeats,
+        jaxvar=wall[0].tolist(),
+        numba=wall[1].tolist(),
+        jaxvar_cpu=cpu[0].tolist(),
+        numba_cpu=cpu[1].tolist(),
+        first_call=first,
+        regret=regret,
+        ratio=float(np.median(wall[1]) / np.median(wall[0])),
     )
-    handles, labels = axis.get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=8)
-    fig.savefig(path, dpi=200)
-    return path
+
+
+def _place(row: Row) -> tuple[int, int, bool, int]:
+    """Return what makes a row the same point as another, in the order of the file."""
+    return list(AXES).index(row["axis"]), ALGORITHMS.index(row["algorithm"]), row["fresh"], row["value"]
+
+
+def _name(row: Row) -> str:
+    """Return the name of the curve that the row is a point of."""
+    kind = "" if row["algorithm"] not in BANDITS else ", fresh arms" if row["fresh"] else ", fixed arms"
+    return LABELS[row["algorithm"]] + kind
+
+
+def _line(row: Row) -> str:
+    """Return the row as a line of the printed table."""
+    sizes = row["sizes"]
+    turns, seeds = (sizes.get(a, sizes.get(b)) for a, b in (("rounds", "episodes"), ("seeds", "episode_seeds")))
+    ours, theirs, our_cpu, their_cpu = (
+        1e6 * float(np.median(v)) for v in (row["jaxvar"], row["numba"], row["jaxvar_cpu"], row["numba_cpu"])
+    )
+    kind = "" if row["algorithm"] not in BANDITS else " fresh" if row["fresh"] else " fixed"
+    (first, other), (regret, other_regret) = row["first_call"], row["regret"]
+    return (
+        f"{row['axis']:10}{row['algorithm'] + kind:16}{row['value']:8}{turns:8}{seeds:8}{ours:11.3f}{theirs:11.3f}"
+        f"{row['ratio']:8.2f}{their_cpu / our_cpu:8.2f}{first:14.1f}{other:8.1f}{regret:10.2f}{other_regret:10.2f}"
+    )
+
+
+def _curves(rows: list[Row]) -> Mapping[str, list[Row]]:
+    """Return the rows of each curve, by its name."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(_name(row), []).append(row)
+    return found
+
+
+def figure(content: Content) -> Drawing:
+    """Draw the ratios against each size, a panel for each."""
+    from matplotlib.ticker import NullFormatter, ScalarFormatter
+
+    rows = content["rows"]
+    look = looks(list(_curves(rows)))
+    shown = [axis for axis in AXES if any(row["axis"] == axis for row in rows)]
+    with style():
+        grid = panels(len(shown), "icml_wide", height=1.9, sharey=True)
+        handles = {}
+        for axis, panel in zip(shown, grid.axes, strict=True):
+            panel.axhline(1.0, color=ink(), linewidth=0.8)
+            panel.set(xscale="log", yscale="log", xlabel=AXES[axis].label)
+            panel.yaxis.set_major_formatter(ScalarFormatter())
+            panel.yaxis.set_minor_formatter(NullFormatter())
+            panel.set_yticks([0.25, 0.5, 1, 2, 4])
+            for name, mine in _curves([row for row in rows if row["axis"] == axis]).items():
+                colour, dash, marker = look[name]
+                x, y = [row["value"] for row in mine], [row["ratio"] for row in mine]
+                handles[name] = panel.plot(x, y, color=colour, linestyle=dash, marker=marker)[0]
+        caption = (
+            "Speed of jaxvar over that of the Numba program of the same algorithm; above the line at 1, jaxvar is "
+            f"faster. Medians of {min(row['repeats'] for row in rows)} interleaved repeats. {content['machine']}."
+        )
+        names = [name for name in look if name in handles]
+        return finish(grid.figure, [handles[name] for name in names], names, caption, ylabel="ratio of speeds")
+
+
+def tables(content: Content) -> str:
+    """Return a table for each size in Markdown: microseconds of jaxvar per seed-round, and the ratio of speeds."""
+    parts = []
+    for axis in AXES:
+        curves = _curves([row for row in content["rows"] if row["axis"] == axis])
+        values = sorted({row["value"] for mine in curves.values() for row in mine})
+        if not values:
+            continue
+        lines = [
+            f"| {AXES[axis].label} | " + " | ".join(f"{v:,}" for v in values) + " |",
+            "|---" * (len(values) + 1) + "|",
+        ]
+        for name, mine in curves.items():
+            found = {row["value"]: f"{1e6 * np.median(row['jaxvar']):.3g} ({row['ratio']:.2f})" for row in mine}
+            lines.append(f"| {name} | " + " | ".join(found.get(v, "") for v in values) + " |")
+        parts.append("\n".join(lines) + "\n")
+    first = np.array([row["first_call"] for row in content["rows"]])
+    calls = (
+        f"First calls, compilation included, took {first[:, 0].min():.1f} to {first[:, 0].max():.1f} s for jaxvar, and "
+        f"up to {first[:, 1].max():.1f} s for Numba. {content['machine']}.\n"
+    )
+    return "\n".join([*parts, calls])

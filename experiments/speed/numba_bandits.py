@@ -4,21 +4,22 @@ A layer is kept in scaled form: `sigma_inv` is q times the inverse of Sigma, q =
 its lower triangle is kept up to date. With s = x' sigma_inv x the squared width is s / q. OFUL is one such layer with
 q = 1. Layers are 0-based: l = layer + 1.
 
-Arms lie along the last, contiguous axis, so that loops over arms become vector instructions. The dimension is the
-length of the tuple `axes`, which the compiler knows, so that loops over features unroll.
+Above the dimension UNROLLED, BLAS multiplies the inverse with fresh arms.
 """
 
+import functools
+import importlib
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
+from threadpoolctl import ThreadpoolController
 
+from experiments.speed.numba_arms import UNROLLED, Arms, along, dot, draw
 from experiments.speed.numba_random import Array, Axes, Bits, fast, noise, normals
 from experiments.speed.numpy_vector import CAPACITY, TOLERANCE
-
-UNROLLED = 12  # largest dimension whose quadratic form the compiler unrolls completely
 
 
 class Setting(NamedTuple):
@@ -38,44 +39,14 @@ class Setting(NamedTuple):
 class Learner(NamedTuple):
     """What the layers know, and room to work in."""
 
-    sigma_inv: Array  # [layers, dim, dim], lower triangles
+    sigma_inv: Array  # [layers, dim, dim], lower triangles; whole matrices where BLAS multiplies with them
     theta: Array  # [layers, dim]
     s: Array  # [layers, arms], x_a' sigma_inv x_a
     pred: Array  # [layers, arms], <x_a, theta>
     x: Array  # [dim], the arm played
     u: Array  # [dim], sigma_inv x
     g: Array  # [arms], <x_a, u>
-
-
-class Arms(NamedTuple):
-    """The arms of a round: unit vectors scale_a x_a, and their mean rewards."""
-
-    theta_star: Array  # [dim]
-    x: Array  # [dim, arms]
-    scale: Array  # [arms]
-    mean: Array  # [arms]
-
-
-@fast
-def _dot(u: Array, v: Array, axes: Axes) -> float:
-    total = 0.0
-    for i in range(len(axes)):
-        total += u[i] * v[i]
-    return total
-
-
-@fast
-def _draw(arms: Arms, axes: Axes, rng: Bits) -> None:
-    """Draw the arms of a round."""
-    x, scale, mean, theta_star = arms.x, arms.scale, arms.mean, arms.theta_star
-    normals(x, rng)
-    for a in range(x.shape[1]):
-        square, along = 0.0, 0.0
-        for i in range(len(axes)):
-            square += x[i, a] * x[i, a]
-            along += x[i, a] * theta_star[i]
-        scale[a] = 1.0 / math.sqrt(square)
-        mean[a] = along / math.sqrt(square)
+    product: Array  # [dim arms], sigma_inv times all arms
 
 
 @fast
@@ -84,21 +55,16 @@ def _start(num_arms: int, num_layers: int, axes: Axes, rng: Bits) -> tuple[Arms,
     dim = len(axes)
     theta_star, sigma_inv = np.empty(dim), np.zeros((num_layers, dim, dim))
     normals(theta_star, rng)
-    theta_star /= math.sqrt(_dot(theta_star, theta_star, axes))
+    theta_star /= math.sqrt(dot(theta_star, theta_star, axes))
     arms = Arms(theta_star, np.empty((dim, num_arms)), np.empty(num_arms), np.empty(num_arms))
-    _draw(arms, axes, rng)
+    draw(arms, axes, rng)
     for i in range(dim):
         arms.x[i] *= arms.scale
         sigma_inv[:, i, i] = 1.0
     arms.scale[:] = 1.0
     theta, s, pred = np.zeros((num_layers, dim)), np.ones((num_layers, num_arms)), np.zeros((num_layers, num_arms))
-    return arms, Learner(sigma_inv, theta, s, pred, np.empty(dim), np.empty(dim), np.empty(num_arms))
-
-
-@fast
-def _entry(sigma_inv: Array, layer: int, i: int, j: int) -> float:
-    """What the entry (i, j) of the lower triangle contributes to a quadratic form; nothing above the diagonal."""
-    return 0.0 if j > i else sigma_inv[layer, i, j] * (1.0 if j == i else 2.0)
+    room = np.empty(dim), np.empty(dim), np.empty(num_arms), np.empty(dim * num_arms if dim > UNROLLED else 0)
+    return arms, Learner(sigma_inv, theta, s, pred, *room)
 
 
 @fast
@@ -115,27 +81,36 @@ def _measure(learner: Learner, layer: int, arms: Arms, n: int, axes: Axes) -> No
                 total += half * x[i, a]
             s[layer, a] = 2.0 * total * scale[a] * scale[a]
         return
-    s[layer, :n] = 0.0
+    here = s[layer]
+    columns = x if n == x.shape[1] else np.ascontiguousarray(x[:, :n])
+    product = learner.product[: dim * n].reshape(dim, n)
+    np.dot(sigma_inv[layer], columns, product)
+    here[:n] = 0.0
     for i in range(dim):
-        for j in range(0, i + 1, 4):
-            j1, j2, j3 = min(j + 1, i), min(j + 2, i), min(j + 3, i)
-            p0, p1 = _entry(sigma_inv, layer, i, j), _entry(sigma_inv, layer, i, j + 1)
-            p2, p3 = _entry(sigma_inv, layer, i, j + 2), _entry(sigma_inv, layer, i, j + 3)
-            for a in range(n):
-                s[layer, a] += x[i, a] * (p0 * x[j, a] + p1 * x[j1, a] + (p2 * x[j2, a] + p3 * x[j3, a]))
+        for a in range(n):
+            here[a] += columns[i, a] * product[i, a]
     for a in range(n):
-        s[layer, a] *= scale[a] * scale[a]
+        here[a] *= scale[a] * scale[a]
 
 
 @fast
 def _predict(learner: Learner, layer: int, arms: Arms, n: int, axes: Axes) -> None:
     """pred[layer] for the first n arms."""
-    theta, pred, x, scale = learner.theta, learner.pred, arms.x, arms.scale
+    pred, scale = learner.pred[layer], arms.scale
+    along(arms.x, learner.theta[layer], n, pred, axes)
     for a in range(n):
-        total = 0.0
-        for i in range(len(axes)):
-            total += x[i, a] * theta[layer, i]
-        pred[layer, a] = total * scale[a]
+        pred[a] *= scale[a]
+
+
+@fast
+def _apply(triangle: Array, x: Array, out: Array) -> None:
+    """Write the product of a symmetric matrix, given by its lower triangle, and x; each entry is read once."""
+    for i in range(len(x)):
+        total = triangle[i, i] * x[i]
+        for j in range(i):
+            total += triangle[i, j] * x[j]
+            out[j] += triangle[i, j] * x[i]
+        out[i] = total
 
 
 @fast
@@ -146,30 +121,30 @@ def _learn(
 
     sigma_inv -= gain u u' and theta += gain e u; where arms stay, s -= gain g^2 and pred += gain e g, g = <x, u>.
     """
-    sigma_inv, theta, s, pred, chosen, u, g = learner
+    sigma_inv, theta, s, pred, chosen, u, g, _ = learner
     x, scale = arms.x, arms.scale
     error = reward
     for i in range(len(axes)):
         chosen[i] = scale[arm] * x[i, arm]
         error -= theta[layer, i] * chosen[i]
-    for i in range(len(axes)):
-        total = 0.0
-        for j in range(i + 1):
-            total += sigma_inv[layer, i, j] * chosen[j]
-        for j in range(i + 1, len(axes)):
-            total += sigma_inv[layer, j, i] * chosen[j]
-        u[i] = total
+    if len(axes) <= UNROLLED:
+        for i in range(len(axes)):
+            total = 0.0
+            for j in range(i + 1):
+                total += sigma_inv[layer, i, j] * chosen[j]
+            for j in range(i + 1, len(axes)):
+                total += sigma_inv[layer, j, i] * chosen[j]
+            u[i] = total
+    else:
+        _apply(sigma_inv[layer], chosen, u)
+    whole = fresh and len(axes) > UNROLLED
     for i in range(len(axes)):
         step = gain * u[i]
-        for j in range(i + 1):
+        for j in range(len(axes) if whole else i + 1):
             sigma_inv[layer, i, j] -= step * u[j]
         theta[layer, i] += step * error
     if not fresh:
-        for a in range(n):
-            total = 0.0
-            for i in range(len(axes)):
-                total += x[i, a] * u[i]
-            g[a] = total
+        along(x, u, n, g, axes)
         for a in range(n):
             s[layer, a] -= gain * g[a] * g[a]
             pred[layer, a] += gain * error * g[a]
@@ -210,7 +185,7 @@ def _widest(s: Array, n: int, top: float, q: float) -> int:
 @fast
 def _radius(theta: Array, q: float, loss: float, log_term: float, noise_bound: float, axes: Axes) -> float:
     """Practical radius of a layer, with the minimum of its loss and the logarithm of its last update."""
-    variance = max(0.0, loss - q * _dot(theta, theta, axes))
+    variance = max(0.0, loss - q * dot(theta, theta, axes))
     root = math.sqrt((2.0 * variance + noise_bound * noise_bound * log_term / 8.0) * log_term)
     return math.sqrt(q) * (1.0 + 0.1 * (3.15 * root + 1.73 * noise_bound * log_term))
 
@@ -248,7 +223,7 @@ def _oful(setting: Setting, axes: Axes, rng: Bits) -> float:
     best_mean = _largest(arms.mean, num_arms)
     for _ in range(num_rounds):
         if fresh:
-            _draw(arms, axes, rng)
+            draw(arms, axes, rng)
             best_mean = _largest(arms.mean, num_arms)
             _measure(learner, 0, arms, num_arms, axes)
             _predict(learner, 0, arms, num_arms, axes)
@@ -276,7 +251,7 @@ def _save(setting: Setting, axes: Axes, rng: Bits) -> float:
     best_mean = _largest(arms.mean, n)
     for k in range(num_rounds):
         if fresh:
-            _draw(arms, axes, rng)
+            draw(arms, axes, rng)
             layer, n, q = 0, num_arms, 0.25
             best_mean = _largest(arms.mean, n)
         while True:
@@ -319,7 +294,7 @@ def _ave_ucb(setting: Setting, axes: Axes, rng: Bits) -> float:
     best_mean = _largest(arms.mean, num_arms)
     for k in range(num_rounds):
         if fresh:
-            _draw(arms, axes, rng)
+            draw(arms, axes, rng)
             best_mean = _largest(arms.mean, num_arms)
         value[:] = 2.0 if used < num_layers else 1e300
         for layer in range(used):
@@ -347,6 +322,13 @@ def _ave_ucb(setting: Setting, axes: Axes, rng: Bits) -> float:
         beta = _radius(learner.theta[layer], q, loss[layer], logs[k], noise_bound, axes)
         radius[layer] = beta / math.sqrt(q)
     return regret
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    """Return the libraries loaded, with the BLAS that Numba calls among them; to find them takes milliseconds."""
+    importlib.import_module("scipy.linalg.cython_blas")
+    return ThreadpoolController()
 
 
 def _rival(one_seed: Callable[..., float]) -> Callable[..., Array]:
@@ -378,7 +360,9 @@ def _rival(one_seed: Callable[..., float]) -> Callable[..., Array]:
         numbers = (float(noise_std), float(noise_bound), float(delta), alpha)
         bits = np.random.SeedSequence(seed).generate_state(2 * num_seeds, np.uint64)
         setting = Setting(fresh, num_arms, num_rounds, *numbers, num_layers, logs)
-        regret: Array = run_seeds(setting, (0,) * dim, bits.astype(np.uint64).reshape(num_seeds, 2))
+        axes = (0,) * dim if dim <= UNROLLED else np.zeros(dim)
+        with _libraries().limit(limits=1, user_api="blas"):  # seeds use all cores already
+            regret: Array = run_seeds(setting, axes, bits.astype(np.uint64).reshape(num_seeds, 2))
         if (regret < 0).any():
             raise RuntimeError(f"{np.sum(regret < 0)} seeds need more than {CAPACITY} layers")
         return regret

@@ -88,12 +88,7 @@ def _start(task: Task, sizes: Sizes) -> Block:
     value = aligned(horizon + 1, task.twos.shape[4] * len(sizes.chunk))
     worth = aligned(horizon + 1, num_states)
     policy, state = np.zeros((horizon, num_states * LANES), np.int64), np.zeros(LANES, np.int64)
-    bound, x, u, rows = (
-        aligned(task.twos.shape[2], 2),
-        aligned(2, dim),
-        aligned(1, dim + 1)[0],
-        aligned(4, 1),
-    )
+    bound, x, u, rows = aligned(task.twos.shape[2], 2), aligned(2, dim), aligned(1, dim + 1)[0], aligned(4, 1)
     return Block(layers, value, policy, worth, bound, x, rows[0], rows[1], rows[2], rows[3], state, u)
 
 
@@ -107,12 +102,15 @@ def _features(twos: Array, state: int, pair: int, value: Array, h: int, x: Array
                 for z in range(len(chunk)):
                     total += twos[state, c, pair, i, 0, z] * value[h, 0, z * LANES + b]
                 x[c, i * LANES + b] = total
-            for n in range(1, twos.shape[4]):
-                for b in range(LANES):
-                    total = x[c, i * LANES + b]
-                    for z in range(len(chunk)):
-                        total += twos[state, c, pair, i, n, z] * value[h, n, z * LANES + b]
-                    x[c, i * LANES + b] = total
+    for n in range(1, twos.shape[4]):  # a chunk of V stays in the cache for all features
+        for i in range(len(dim)):
+            for b in range(LANES):
+                total, other = x[0, i * LANES + b], x[1, i * LANES + b]
+                for z in range(len(chunk)):
+                    total += twos[state, 0, pair, i, n, z] * value[h, n, z * LANES + b]
+                    other += twos[state, 1, pair, i, n, z] * value[h, n, z * LANES + b]
+                x[0, i * LANES + b] = total
+                x[1, i * LANES + b] = other
 
 
 @fast

@@ -476,6 +476,30 @@ def test_what_a_loop_carries_is_held_once_where_it_can_be():
     assert flags is True
 
 
+@pytest.mark.parametrize("num", [32, 33, 64, 100, 1100])
+def test_long_reductions_are_those_of_all_terms(num):
+    """Sizes of one window, of two unequal ones, of two whole ones, of several, and of windows of windows."""
+    x = np.random.default_rng(num).normal(size=(2, num, 3))
+
+    def function(x):
+        return jnp.sum(x, axis=1), jnp.max(x, axis=1), jnp.any(x > 3.0, axis=1), jnp.sum(x > 0, axis=1)
+
+    with form_for(accelerator=False):
+        out, differs = over_seeds(function, (3,), (x,), (True,))
+    assert all(jax.tree.leaves(differs))
+    np.testing.assert_allclose(out[0], x.sum(1), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(out[1], x.max(1).astype(out[1].dtype))
+    np.testing.assert_array_equal(out[2], (x > 3.0).any(1))
+    np.testing.assert_array_equal(out[3], (x > 0).sum(1))
+
+
+@pytest.mark.parametrize("dim", [5, 20, 40])
+def test_symmetric_matrices_may_be_read_by_rows(dim):
+    root = np.random.default_rng(dim).normal(size=(dim, dim))
+    matrix, vector = root + root.T, root[0]
+    np.testing.assert_allclose(lowering.transform_symmetric(matrix, vector), matrix @ vector, rtol=1e-4, atol=1e-4)
+
+
 def test_nothing_differs():
     """Then there is no block at all."""
     flags = assert_is_a_loop(elementwise, (7,), inputs((7,), (False, False)), (False, False))

@@ -29,6 +29,21 @@ def test_rival_has_the_same_mean_regret(name, fresh):
     assert abs(ours.mean() - theirs.mean()) < 5 * error
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("name", ["oful", "save", "ave_ucb"])
+def test_numba_rival_is_right_at_every_dimension(name, fresh):
+    """Unrolled and not: the program that one seed's loops become has other branches above d = 12."""
+    from experiments.speed import numba_bandits
+
+    for dim in (4, 14):
+        size = {"dim": dim, "num_arms": 9, "num_rounds": 400, "fresh": fresh}
+        one, other = (
+            getattr(m, name)(**size, num_seeds=256, seed=i) for i, m in enumerate((numba_bandits, numpy_vector))
+        )
+        assert abs(one.mean() - other.mean()) < 5 * np.sqrt(one.var() / 256 + other.var() / 256)
+
+
 def test_loop_plays_as_the_vectorised_one():
     """The two NumPy programs share little code; the same bound on a smaller sample."""
     one = numpy_loop.save(**SIZE, num_seeds=48, fresh=True, seed=2)
@@ -66,9 +81,9 @@ def test_episodic_numba_rival_has_the_same_mean_regret():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sizes", [(5, 3, 4, 6), (18, 2, 2, 4), (3, 2, 13, 4)], ids=["plain", "chunks", "rolled"])
+@pytest.mark.parametrize("sizes", [(5, 3, 4, 6), (35, 2, 2, 4), (3, 2, 13, 4)], ids=["plain", "chunks", "rolled"])
 def test_numba_rival_of_episodes_is_right_in_every_branch(sizes):
-    """The sizes reach them all: odd actions, successors in two chunks, quadratic forms that are not unrolled."""
+    """The sizes reach them all: odd actions, successors in three chunks, quadratic forms that are not unrolled."""
     from experiments.speed import numba_episodes
 
     states, actions, features, horizon = sizes

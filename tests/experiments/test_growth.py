@@ -1,4 +1,4 @@
-"""The growth program measures every size it was asked for; the times themselves are not tested."""
+"""The growth program plays every size it was asked for beside Numba; the times themselves are not tested."""
 
 import json
 
@@ -6,69 +6,83 @@ import numpy as np
 import pytest
 
 from experiments.speed import growth as module
-from experiments.speed.growth import Growth, Point, growth
+from experiments.speed.comparison import Contender, Task
+from experiments.speed.growth import Growth, figure, growth, points, read, sized, tables
 
-pytestmark = pytest.mark.slow  # programs that measure; nothing else depends on them
+
+@pytest.fixture
+def rivals(monkeypatch):
+    """Programs that play nothing, in the place of jaxvar and Numba. Returns the order of play."""
+    order = []
+
+    def task_of(options, name, fresh):
+        def contender(label):
+            return Contender(label, lambda: order.append(label) or np.array([1.0]), 10)
+
+        return Task(name, None, None, [contender("jaxvar"), contender("numba"), contender("numpy")])
+
+    monkeypatch.setattr(module, "task_of", task_of)
+    return order
 
 
-def small(folder, **options):
-    common = {"algorithms": ("oful",), "layers": (1, 2), "dims": (2,), "arms": (2, 3), "sweeps": (1, 2), "repeats": 2}
-    sizes = {"rounds": (20, 40), "seeds": (1, 2), "base_rounds": 20, "base_seeds": 2}
-    return Growth(folder=str(folder), **{**common, **sizes, **options})
+def test_both_programs_take_turns(rivals):
+    # A slow moment of the machine must not fall on one program alone.
+    (point,) = points(Growth(folder="", axis=("dim",), algorithms=("ucrl_ave",), values=(4,)))
+    row = module.measure(point, 2)
+    assert rivals == ["jaxvar", "numba"] * 3 and len(row["first_call"]) == 2
+    assert row["ratio"] == np.median(row["numba"]) / np.median(row["jaxvar"])
+    assert row["sizes"]["features"] == 4 and row["sizes"]["layers"] is None
+
+
+def test_numbers_figure_and_tables(rivals, tmp_path, capsys):
+    # A second command adds its points to those of the first, and measures again what both ask for.
+    growth(Growth(folder=str(tmp_path), axis=("dim",), values=(4, 8), algorithms=("save", "ucrl_ave"), repeats=1))
+    path = growth(Growth(folder=str(tmp_path), axis=("dim", "seeds"), values=(8,), algorithms=("save",), repeats=2))
+    rows = read(path)["rows"]
+    found = [(row["axis"], row["algorithm"], row["fresh"], row["value"], row["repeats"]) for row in rows]
+    save = [("dim", "save", fresh, value, repeats) for fresh in (False, True) for value, repeats in ((4, 1), (8, 2))]
+    mixture = [("dim", "ucrl_ave", False, value, 1) for value in (4, 8)]
+    assert found == [*save, *mixture, ("seeds", "save", False, 8, 2)]
+    assert {p.name for p in tmp_path.iterdir()} >= {"growth.json", "ratios.png", "ratios.pdf"}
+    assert len(figure(read(path)).figure.axes) == 2
+    text = tables(read(path))
+    assert "| dimension d | 4 | 8 |" in text and text.count("| SAVE, fresh arms |") == 1
+    assert f"({rows[0]['ratio']:.2f})" in text and "First calls" in text
+    assert capsys.readouterr().out.count("save fixed") == 4
+
+
+def test_sizes_follow_the_cost_of_a_round():
+    # A play of jaxvar takes about as long everywhere, and the lanes of the episodic program are full.
+    cheap, dear = (sized("arms", "save", True, arms, 1.0) for arms in (10, 10_000))
+    assert cheap.rounds * cheap.seeds > 100 * dear.rounds * dear.seeds and dear.seeds >= 16
+    mixtures = [sized("states", "ucrl_ave", False, value, 0.05) for value in module.AXES["states"].episodic]
+    assert all(m.episode_seeds % module.LANES == 0 and m.episodes >= 16 for m in mixtures)
+    assert sized("seeds", "oful", False, 65_536, 1.0).seeds == 65_536
+    assert sized("layers", "ave_ucb", False, 8, 1.0).layers == 8
+
+
+def test_each_algorithm_has_its_sizes():
+    chosen = list(points(Growth(folder="")))
+    axes = {name: {p.axis for p in chosen if p.algorithm == name} for name in module.ALGORITHMS}
+    assert axes["oful"] == {"dim", "arms", "seeds"} and axes["save"] == {"dim", "arms", "layers", "seeds"}
+    assert axes["ucrl_ave"] == {"dim", "layers", "seeds", "states", "actions", "horizon"}
+    assert {p.axis for p in chosen if p.fresh} == {"dim", "arms"}
+
+
+def test_wrong_options_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="algorithms must be among oful, save, ave_ucb, ucrl_ave, got ucb"):
+        growth(Growth(folder=str(tmp_path), algorithms=("ucb",)))
+    with pytest.raises(ValueError, match=r"axis must be among dim, arms, .*, got rounds"):
+        growth(Growth(folder=str(tmp_path), axis=("rounds",)))
+    (tmp_path / "growth.json").write_text(json.dumps({"machine": "another", "rows": []}))
+    with pytest.raises(ValueError, match=r"was measured with another; this is .* Name another --folder"):
+        growth(Growth(folder=str(tmp_path), axis=("dim",)))
 
 
 @pytest.mark.slow
-def test_numbers_and_figures(tmp_path):
-    # Every quantity is in the file with each of its sizes, and has a figure.
-    path = growth(small(tmp_path, algorithms=("save", "oful", "ucrl_ave")))
-    content = json.loads(path.read_text())
-    found = {}
-    for row in content["rows"]:
-        found.setdefault((row["quantity"], row["algorithm"]), []).append(row["value"])
-        assert len(row["wall"]) == len(row["cpu"]) == 2
-        assert row["wall_median"] == np.median(row["wall"]) > 0
-    assert found["rounds", "save"] == [20, 40] and found["compile_sweep", "oful"] == [1, 2]
-    assert ("layers", "oful") not in found and found["layers", "ucrl_ave"] == [1, 2]
-    quantities = {quantity for quantity, _ in found}
-    assert len(quantities) == 8
-    assert {p.stem for p in tmp_path.glob("*.png")} == quantities
-    assert content["machine"]["cores"] >= 1 and content["options"]["repeats"] == 2
-
-
-def test_sizes_follow_the_scale(tmp_path):
-    # One option makes a trial of a whole measurement; sizes that become equal are measured once.
-    full, trial = (Growth(folder=str(tmp_path), scale=scale) for scale in (1.0, 0.001))
-
-    def values(options):
-        points = [p for quantity in module.speed_points(options) for p in quantity]
-        return {q: sorted({p.value for p in points if p.quantity == q}) for q in ("rounds", "seeds", "dim", "arms")}
-
-    assert values(full)["rounds"][-1] == 10**7 and values(full)["seeds"][-1] == 4096
-    assert values(full)["dim"] == [2, 4, 8, 16, 32, 64] and values(full)["arms"][-1] == 500
-    assert values(trial) == {"rounds": [1, 10, 100, 1000, 10000], "seeds": [1, 4], "dim": [2], "arms": [2]}
-    long = [p for p in module.speed_points(full)[0] if p.value == 10**7]
-    assert {p.seeds for p in long} == {max(2, module.jax.device_count())}
-
-
-def test_all_points_take_turns():
-    # A slow moment of the machine must not fall on one size alone; times are per round.
-    order = []
-
-    def prepare(point):
-        return lambda: order.append(point.value) or 10
-
-    points = [Point("rounds", "oful", v, v, 1, 2, 2) for v in (1, 2, 3)]
-    measured = module.measure(points, 2, prepare)
-    assert order == [1, 2, 3, 1, 2, 3]
-    assert [m.point.value for m in measured] == [1, 2, 3] and all(len(m.wall) == 2 for m in measured)
-
-
-def test_compilation_is_timed_without_playing():
-    # A program of 2^31 rounds would take an hour to play.
-    compile_anew = module._compiler(Point("compile_rounds", "oful", 2**31 - 1, 2**31 - 1, 2, 2, 2))
-    assert compile_anew() == 1
-
-
-def test_wrong_algorithms_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="algorithms must be among"):
-        growth(small(tmp_path, algorithms=("ucb",)))
+def test_a_point_is_played(tmp_path):
+    """The programs play the same game: their mean regrets are close."""
+    path = growth(Growth(folder=str(tmp_path), axis=("dim",), values=(4,), algorithms=("oful",), seconds=0.02))
+    for row in read(path)["rows"]:
+        ours, theirs = row["regret"]
+        assert abs(ours - theirs) < 0.2 * ours and row["ratio"] > 0
