@@ -25,6 +25,7 @@ CLAIM = Claim(
     "ada-OFU-ECOLog",
     "Faury, Abeille, Jun, Calauzenes 2022",
     "d sqrt(K / kappa*) + kappa d^2",
+    section="logistic bandit",
     constants="reconstructed",
     assumption="logistic rewards",
 )

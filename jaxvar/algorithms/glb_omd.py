@@ -25,6 +25,7 @@ CLAIM = Claim(
     "GLB-OMD",
     "Zhang, Xu, Zhao, Sugiyama 2025",
     "d sqrt(K / kappa*) + kappa d^2",
+    section="logistic bandit",
     constants="derived again",
     assumption="logistic or Poisson rewards",
 )

@@ -26,7 +26,8 @@ CLAIMS = {
         "Di, Jin, Wu, Zhao, Farnoud, Gu 2024",
         "d sqrt(sum sigma^2) + d",
         constants="read",
-        assumption="logistic link; 1/kappa is hidden",
+        told="K, B, delta, least slope",
+        assumption="logistic link; 1 / least slope is hidden",
     ),
     "max_in_p": Claim(
         "MaxInP",
@@ -34,7 +35,8 @@ CLAIMS = {
         "d sqrt(K)",
         variance="not used",
         constants="derived again",
-        assumption="logistic link; 1/kappa is hidden",
+        told="K, B, delta, least slope",
+        assumption="logistic link; 1 / least slope is hidden",
     ),
 }
 _NEWTON_STEPS = 50  # at most: three to five are usual, twenty where all duels were won
