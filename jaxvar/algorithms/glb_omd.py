@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxvar import cholesky, random, status
 from jaxvar.algorithms.bandit import BoundedBandit, lost
-from jaxvar.algorithms.interface import Choice, Side, by_rule
+from jaxvar.algorithms.interface import Choice, Ellipsoids, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.lowering import inner, outer, quadratic, transform
 from jaxvar.parameters import Number, choice, factory, flag, number, pytree
@@ -109,6 +109,10 @@ class LinkOptimist(BoundedBandit):
         upper = inner(arms, state.theta_hat) + self.beta_scale * state.beta_hat * width
         action = self.best(upper, random.key_words(key), side.available)
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper, side.available))
+
+    def confidence(self, state: Estimate) -> Ellipsoids:
+        """Return the one ellipsoid, as a layer."""
+        return Ellipsoids(state.theta_hat[None], state.sigma_inv[None], (self.beta_scale * state.beta_hat)[None])
 
     def recommend(self, state: Estimate, arms: jax.Array, side: Side) -> jax.Array:
         """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []."""

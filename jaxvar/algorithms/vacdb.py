@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxvar import cholesky, parameters, random, ridge, status
 from jaxvar.algorithms.bandit import EXPLORE, EXPLORE_DOC, Eliminating, FixedArms, declare_capacity
-from jaxvar.algorithms.interface import Pair, Side, by_rule
+from jaxvar.algorithms.interface import Ellipsoids, Pair, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.lowering import combine, inner, is_layer, largest, quadratic, take
 from jaxvar.parameters import Number, choice, count, factory, number, pytree
@@ -68,15 +68,9 @@ def maximum_likelihood(
 ) -> tuple[jax.Array, jax.Array]:
     r"""Solve :math:`\rho \theta + \sum_m (W_m \mu(\langle z_m, \theta\rangle) - O_m) z_m = 0` by Newton's method.
 
-    Args:
-      start: [d] where to begin.
-      z: [M, d] differences.
-      weight: [M] W, the sum of the weights of each.
-      won: [M] O, the part of it in which the first arm won.
-      ridge: [] rho.
-
-    Returns:
-      The solution ``[d]``, and whether it was found up to rounding, [].
+    It begins at ``start [d]``. ``z [M, d]`` are differences, ``weight [M]`` the sums W of the weights of each,
+    ``won [M]`` the parts O of these in which the first arm won, and ``ridge []`` is rho. Returned are the solution
+    ``[d]``, and whether it was found up to rounding, [].
     """
     dim = z.shape[1]
 
@@ -283,7 +277,6 @@ class Vacdb(LogisticDuels, Eliminating):
             stopped = stopped | ends
             top = jnp.max(jnp.where(active, value, -jnp.inf), axis=0)
             active = active & ((value >= top - np.sqrt(q[i]) * state.beta_hat[i]) | stopped)
-
         lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE).astype(jnp.int32)
         return End(active, width, upper, done, scale, layer, lost)
 
@@ -314,6 +307,11 @@ class Vacdb(LogisticDuels, Eliminating):
         adaptive = 64 * _LARGEST_SLOPE / self.kappa * jnp.sqrt(log1) * root <= 1
         spread = jnp.sqrt((8 * jnp.where(adaptive, variance, num) + 18 * log1) * log0)
         return self.beta_scale * root / self.kappa * (16 * spread + 6 * log0) + 2 * root
+
+    def confidence(self, state: VacdbState) -> Ellipsoids:
+        """Return the ellipsoids of all layers."""
+        q = ridge.scales(self.capacity, self.dtype)[:, None, None]
+        return Ellipsoids(state.layers.theta_hat, state.layers.scaled_inv / q, state.beta_hat)
 
     def grow(self) -> Self:
         """Return the same algorithm with more layers stored and more duels remembered."""
@@ -362,8 +360,7 @@ class MaxInP(LogisticDuels):
         """Choose a pair of ``arms [num_arms, dim]``."""
         chex.assert_shape(arms, (None, self.dim))
         (first, second), there = pairs(arms.shape[0]), side.mask(arms.shape[0])
-        num = arms.shape[0]
-        between = np.zeros((num, num), np.int32)
+        between = np.zeros((arms.shape[0], arms.shape[0]), np.int32)
         between[first, second] = between[second, first] = np.arange(len(first))
         width = jnp.sqrt(quadratic(differences(arms), state.regression.sigma_inv))
         value = inner(arms, state.regression.theta_hat)
@@ -393,6 +390,11 @@ class MaxInP(LogisticDuels):
         """Return ``beta``, []."""
         spread = jnp.sqrt(2 * jnp.log(1 / self.delta) + state.regression.log_det)
         return self.beta_scale * spread / (2 * self.kappa) + jnp.sqrt(self.lam) * self.theta_bound
+
+    def confidence(self, state: MaxInPState) -> Ellipsoids:
+        """Return the one ellipsoid, as a layer."""
+        estimate = state.regression
+        return Ellipsoids(estimate.theta_hat[None], estimate.sigma_inv[None], self.radius(state)[None])
 
 
 max_in_p = factory(MaxInP)
