@@ -131,7 +131,8 @@ class GlbOmd(LinkOptimist):
         H_{t+1} = H_t + \mu'(\langle x_t, \theta_{t+1}\rangle) x_t x_t^\top
 
     from :math:`\theta_1 = 0` and :math:`H_1 = \lambda I`, in time and memory :math:`O(d^2)`, or :math:`O(d^3)` in a
-    round in which the ball is left. The radius is
+    round in which the ball is left. Seeds are played side by side: a round in which the estimate of one of them leaves
+    the ball has a projection for all, of 14 Cholesky factors, and takes several times as long. The radius is
 
     .. math:: \beta_t^2 = 4\lambda S^2
               + 2\eta \left(\log(1/\delta) + (3\eta + \tfrac12) \log(\det H_t / \lambda^d)\right)

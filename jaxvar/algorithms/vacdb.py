@@ -80,8 +80,7 @@ def maximum_likelihood(
         slopes = weight * mu * (1 - mu)
         hessian = jnp.stack([combine(z, (slopes * z[:, i])[:, None]) for i in range(dim)])
         step = cholesky.solve(cholesky.factor(hessian + ridge * jnp.eye(dim, dtype=z.dtype)), gradient)
-        # Beyond a logit of 4 the slope tells nothing: no step goes further at once.
-        far = largest(jnp.where(weight > 0, jnp.abs(inner(z, step)), 0))
+        far = largest(jnp.where(weight > 0, jnp.abs(inner(z, step)), 0))  # beyond a logit of 4 slopes tell nothing
         return theta - step * jnp.minimum(1, 4 / jnp.maximum(far, 4)), jnp.sqrt(jnp.sum(step * step, axis=0))
 
     def is_small(theta: jax.Array, step: jax.Array) -> jax.Array:  # what is left is the square of the last step
@@ -340,6 +339,7 @@ class MaxInP(LogisticDuels):
     .. math:: \beta = \tfrac{1}{2 \kappa} \sqrt{2 \log(1/\delta) + \log(\det V / \lambda^d)} + \sqrt{\lambda} S
 
     an arm x may be the best if :math:`\langle x - y, \hat\theta\rangle + \beta \|x - y\|_{V^{-1}} \ge 0` for all y.
+    As in VACDB, a round looks at all pairs of arms and solves anew, over all of them or, where arms change, K duels.
 
     References:
       Saha (2021), Optimal algorithms for stochastic contextual preference bandits.
