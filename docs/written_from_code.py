@@ -30,9 +30,10 @@ import jaxvar
 from experiments.found import read_found
 from experiments.speed.growth import read, tables
 from jaxvar.algorithms.catalogue import CLAIMS
+from jaxvar.claims import Claim
 from jaxvar.cli import main
 from jaxvar.environments.data_bandit import TASKS
-from jaxvar.listing import LEGEND, note_on, sections, typeset, used_columns
+from jaxvar.listing import LEGEND, SECTIONS, note_on, sections, typeset, used_columns
 from jaxvar.study.factories import public_factories
 
 HELP_COLUMNS = 84
@@ -55,7 +56,17 @@ def write_parts(app: Sphinx, page: str, source: list[str]) -> None:
 
 def algorithms() -> str:
     """The tables of ``jaxvar list``."""
-    lines = [LEGEND, ""]
+    uses = {
+        "not used": ("not used",),
+        "told": ("told before the pull", "told after the pull"),
+        "estimated": ("estimated",),
+    }
+    lines = ["| setting | " + " | ".join(f"variance {use}" for use in uses) + " |", "|---" * (len(uses) + 1) + "|"]
+    for section in dict.fromkeys(section for _, section, _ in SECTIONS):
+        inside = [claim for claim in CLAIMS if claim.section == section]
+        cells = [", ".join(_link(c) for c in inside if c.variance in words) for words in uses.values()]
+        lines += [f"| {section} | " + " | ".join(cells) + " |"] if inside else []
+    lines += ["", _plain(LEGEND), ""]
     for title, claims in sections(CLAIMS):
         columns = used_columns(claims)
         lines += [f"## {title}", ""]
@@ -67,15 +78,14 @@ def algorithms() -> str:
             if claim.printed:
                 notes.append(note_on(claim))
                 mark = f" [{len(notes)}]"
-            name = f"[{claim.name}](#jaxvar.{claim.factory}){mark}<br>{claim.reference}"
-            lines += ["| " + " | ".join([name, *(_markdown(column.cell(claim)) for column in columns)]) + " |"]
+            name = f"{_link(claim)}{mark}<br>{claim.reference}"
+            lines += ["| " + " | ".join([name, *(typeset(column.cell(claim), _plain) for column in columns)]) + " |"]
         lines += ["", *(f"[{i}] {_plain(note)}\n" for i, note in enumerate(notes, start=1)), ""]
     return "\n".join(lines)
 
 
-def _markdown(cell: str) -> str:
-    formula = typeset(cell)
-    return formula if formula.startswith("$") else _plain(cell)
+def _link(claim: Claim) -> str:
+    return f"[{claim.name}](#jaxvar.{claim.factory})"
 
 
 def _plain(text: str) -> str:

@@ -11,21 +11,35 @@ import dataclasses
 import re
 from typing import Literal
 
+Setting = Literal["bandit", "duels", "episodes"]  # how a game is played
+Section = Literal[  # what is known of the problem
+    "linear bandit",
+    "logistic bandit",
+    "K-armed bandit",
+    "duels",
+    "linear mixture MDP",
+    "tabular MDP",
+    "linear MDP",
+]
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Claim:
     """One row of a comparison table.
 
-    The catalogue fills in the factory, the setting and the table. Where ``deterministic`` is not given, it is the rest
-    of a bound that depends on the variance, the same bound where the variance is not used, and else not claimed.
+    The catalogue fills in the factory, the setting and the table, and the section and what is told where these are not
+    given. Where ``deterministic`` is not given, it is the rest of a bound that depends on the variance, the same bound
+    where the variance is not used, and else not claimed.
     """
 
     name: str = dataclasses.field(kw_only=False)  # as in print, "Weighted OFUL+"
     factory: str = ""  # as in jaxvar, "weighted_oful_plus"
     reference: str = dataclasses.field(kw_only=False)  # authors and year
-    setting: Literal["bandit", "duels", "episodes"] = "bandit"
+    setting: Setting = "bandit"
+    section: Section | Literal[""] = ""  # of the list; "linear bandit", "duels" or "linear mixture MDP" if not given
     regret: str = dataclasses.field(kw_only=False)  # in general, "d sqrt(sum sigma^2) + d"
     deterministic: str = ""  # without noise, "d"; "none claimed" where the source says nothing
+    told: str = ""  # beside sizes and variances, "K, R, delta"; by the factory's parameters if not given
     # Whether the algorithm uses the noise variance, and when it must be told.
     variance: Literal["not used", "told before the pull", "told after the pull", "estimated"] = "estimated"
     efficient: bool = True  # polynomial time

@@ -35,7 +35,7 @@ from jaxvar.parameters import Number, leaf, pytree, static
 
 SETTINGS = ("bandit", "episodes")
 SHARP_NUMBERS = ("beta_scale", "bias_coef", "initial_coef")  # the constants of the form "sharp"
-PRESETS = Path(__file__).with_name("presets")  # what ``jaxvar calibrate`` wrote, one file per setting
+PRESETS = Path(__file__).with_name("presets")  # what ``jaxvar calibrate`` wrote, a file each
 
 
 @pytree
@@ -176,6 +176,16 @@ def practical(beta_scale: Number | None = None, *, setting: str = "bandit") -> R
     if beta_scale is not None:
         numbers["beta_scale"] = beta_scale
     return dataclasses.replace(custom("practical", **numbers), setting=setting if beta_scale is None else "any")
+
+
+def calibrated(algorithm: str) -> float:
+    """Return the measured ``beta_scale`` of an algorithm that has a radius or bonus of its own, by its name.
+
+    It is the smallest one at which its sets held theta*, or its plans were optimistic, with probability 0.99 over a
+    small bank of instances. Nothing is proved with it. The file in ``jaxvar/presets`` has the counts and the command.
+    """
+    known = sorted({path.stem for path in PRESETS.glob("*.json")} - set(SETTINGS))
+    return calibrated_numbers(PRESETS / f"{parameters.check_choice('algorithm', algorithm, known)}.json")["beta_scale"]
 
 
 @functools.cache

@@ -15,25 +15,31 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from jaxvar.algorithms.catalogue import CLAIMS
-from jaxvar.claims import Claim
+from jaxvar.claims import Claim, Section
 from jaxvar.files import csv_entry
 
 Format = Literal["text", "csv", "latex"]
 WIDTH = 120
 _GAP = "  "
 LEGEND = (
-    "Bounds on the regret, without logarithms, in the dimension d, rounds or episodes K and steps per episode H, "
-    "and for tabular MDPs in the S states and A actions; "
-    "sum sigma^2 is the total variance of the noise, Var* that of the optimal policy. 'deterministic' is the case "
-    "without noise; 'efficient' means polynomial time; 'constants' says whether those in the code were read in the "
-    "source, derived again from results that were read, or reconstructed."
+    "Bounds on the regret, without logarithms, in the dimension d, rounds or episodes K, steps per episode H, N arms, "
+    "S states and A actions; sum sigma^2 is the total variance of the noise, Var* that of the optimal policy, Delta_a "
+    "the gap of an arm, kappa the largest 1 / slope of a link and kappa* that at the best arm. 'deterministic' is the "
+    "case without noise; 'told' is what the algorithm must be given beside sizes: K, H, bounds R on the noise, B on "
+    "the norm of theta* and v on the rewards of an episode, the failure probability delta, the variance; 'efficient' "
+    "means polynomial time; 'constants' says whether those in the code were read in the source, derived again from "
+    "results that were read, or reconstructed."
 )
-SECTIONS: tuple[tuple[str, str, int | None], ...] = (  # title, setting, the paper's table
-    ("Table 1: linear bandits", "bandit", 1),
-    ("Further algorithms for linear bandits", "bandit", None),
+SECTIONS: tuple[tuple[str, Section, int | None], ...] = (  # title, section, the paper's table
+    ("Table 1: linear bandits", "linear bandit", 1),
+    ("Further algorithms for linear bandits", "linear bandit", None),
+    ("Logistic and other generalised linear bandits", "logistic bandit", None),
+    ("K-armed bandits", "K-armed bandit", None),
     ("Duels of arms", "duels", None),
-    ("Table 2: linear mixture MDPs, in episodes", "episodes", 2),
-    ("Further algorithms for linear mixture and tabular MDPs", "episodes", None),
+    ("Table 2: linear mixture MDPs, in episodes", "linear mixture MDP", 2),
+    ("Further algorithms for linear mixture MDPs", "linear mixture MDP", None),
+    ("Tabular MDPs", "tabular MDP", None),
+    ("Linear MDPs", "linear MDP", None),
 )
 
 
@@ -52,9 +58,9 @@ def _efficient(claim: Claim) -> str:
 
 # The first column, with name, factory and reference below each other, takes what these leave of the width.
 COLUMNS = (
-    Column("regret", 27, "l", lambda claim: claim.regret),
+    Column("regret", 25, "p{3.8cm}", lambda claim: claim.regret),
     Column("deterministic", 13, "l", lambda claim: claim.deterministic),
-    Column("variance", 11, "l", lambda claim: claim.variance),
+    Column("told", 14, "p{2.5cm}", lambda claim: "; ".join(filter(None, [claim.told, f"variance {claim.variance}"]))),
     Column("efficient", 9, "l", _efficient),
     Column("constants", 13, "l", lambda claim: claim.constants),
     Column("assumption", 14, "p{3cm}", lambda claim: claim.assumption),
@@ -68,7 +74,7 @@ def listing(to: Format, claims: Sequence[Claim] = CLAIMS) -> str:
 
 def sections(claims: Sequence[Claim]) -> list[tuple[str, list[Claim]]]:
     """Return titles and rows of the tables that are not empty."""
-    found = [(title, [c for c in claims if (c.setting, c.table) == (setting, t)]) for title, setting, t in SECTIONS]
+    found = [(title, [c for c in claims if (c.section, c.table) == (section, t)]) for title, section, t in SECTIONS]
     return [(title, rows) for title, rows in found if rows]
 
 
@@ -106,8 +112,9 @@ def as_text(claims: Sequence[Claim]) -> str:
 
 
 def _wrap(cell: str, width: int) -> list[str]:
-    """Split a cell into lines, but never inside the argument of a root."""
-    kept = re.sub(r"sqrt\([^+]*?\)", lambda root: root[0].replace(" ", "\xa0"), cell)
+    """Split a cell into lines, but never inside the argument of a root, a product or an interval."""
+    kept = re.sub(r"sqrt\([^+]*?\)|\[.*?\]", lambda whole: whole[0].replace(" ", "\xa0"), cell)
+    kept = re.sub(r"(?<=[\w)]) (?=[dKHSA]\b)", "\xa0", kept)
     return [line.replace("\xa0", " ") for line in textwrap.wrap(kept, width, break_on_hyphens=False)]
 
 
@@ -168,29 +175,50 @@ def escape(text: str) -> str:
     return "".join(_SPECIAL.get(c, c) for c in text)
 
 
-# What a bound may consist of; "sum sigma^2" stands before its parts, so that it is found first.
-_TOKEN = re.compile(r"(sqrt\()|(\()|(\))|(sum sigma\^2)|(sigma)|(Var\*)|([dKHRSA])|\^(\d+(?:\.\d+)?)|([+])|( +)")
-_MATHS = {"sum sigma^2": r"\textstyle\sum\sigma^2", "sigma": r"\sigma", "Var*": r"\mathrm{Var}^*"}
+# What a bound may consist of, and how it is typeset: longer names first, so that these are found first.
+_MATHS = {
+    "sum sigma^2": r"\textstyle\sum\sigma^2",
+    "sum_a": r"\textstyle\sum_a",
+    "sum": r"\textstyle\sum",
+    "sigma_a": r"\sigma_a",
+    "sigma": r"\sigma",
+    "Var*": r"\mathrm{Var}^*",
+    "Delta_a": r"\Delta_a",
+    "delta": r"\delta",
+    "kappa*": r"\kappa_*",
+    "kappa": r"\kappa",
+    "eps": r"\varepsilon",
+    "nu": r"\nu",
+}
+_OPEN = {"sqrt(": (r"\sqrt{", "}"), "^(": ("^{", "}"), "(": ("(", ")")}
+_NAMES = "|".join(map(re.escape, _MATHS))
+_TOKEN = re.compile(
+    rf"(?P<open>sqrt\(|\^\(|\()|(?P<close>\))|\^(?P<power>\d+(?:\.\d+)?)"
+    rf"|(?:{_NAMES}|[dKHRSANBv])(?![A-Za-z])|\d+(?:\.\d+)?|[-+/]| +"
+)
 
 
-def typeset(cell: str) -> str:
-    """Return a bound such as ``d sqrt(sum sigma^2) + d^1.5`` as a formula, and any other text escaped."""
+def typeset(cell: str, escape: Callable[[str], str] = escape) -> str:
+    """Return ``bound: d sqrt(sum sigma^2) + d^1.5, in words`` with formulas for bounds, and the words escaped."""
+    return "".join(_formula(part) or escape(part) for part in re.split("(, |: |; )", cell))
+
+
+def _formula(part: str) -> str:
+    """Return a formula in dollars, or nothing where some of ``part`` is none."""
     formula, closers, at = "", list[str](), 0
-    while at < len(cell):
-        token = _TOKEN.match(cell, at)
-        if token is None or (token[3] and not closers):
-            return escape(cell)
+    while at < len(part):
+        token = _TOKEN.match(part, at)
+        if token is None or (token["close"] and not closers):
+            return ""
         at = token.end()
-        if token[1]:
-            formula += r"\sqrt{"
-            closers.append("}")
-        elif token[2]:
-            formula += "("
-            closers.append(")")
-        elif token[3]:
+        if token["open"]:
+            start, closer = _OPEN[token["open"]]
+            formula += start
+            closers.append(closer)
+        elif token["close"]:
             formula += closers.pop()
-        elif token[8]:
-            formula += f"^{{{token[8]}}}"
+        elif token["power"]:
+            formula += f"^{{{token['power']}}}"
         else:
             formula += _MATHS.get(token[0], token[0])
-    return f"${formula}$" if formula and not closers else escape(cell)
+    return f"${formula}$" if formula.strip() and not closers else ""

@@ -19,7 +19,7 @@ from jaxvar.algorithms.ada_ecolog import ada_ecolog
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.ellipsoid import confidence_ball, cw_oful, greedy, oful
 from jaxvar.algorithms.glb_omd import glb_omd
-from jaxvar.algorithms.interface import Choice, Confidence, Model, Pair, Side, Step
+from jaxvar.algorithms.interface import Choice, Confidence, Ellipsoids, Model, Pair, Side, Step
 from jaxvar.algorithms.lin_vdts import lin_vdts
 from jaxvar.algorithms.lsvi import lsvi_ucb, lsvi_ucb_plus
 from jaxvar.algorithms.moments import hf_ucrl_vtr_plus, ucrl_wvtr
@@ -72,6 +72,7 @@ __all__ = [
     "Choice",
     "Confidence",
     "DuelObservation",
+    "Ellipsoids",
     "Entry",
     "EpisodeTrace",
     "MdpInstance",

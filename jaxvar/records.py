@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import parameters
-from jaxvar.algorithms.interface import Recommender, Side
+from jaxvar import cholesky, parameters
+from jaxvar.algorithms.interface import Ellipsoids, Recommender, Side
 from jaxvar.environments.interface import Observation
 from jaxvar.lowering import take
 from jaxvar.parameters import pytree, static
@@ -145,7 +145,8 @@ class ConfidenceEvent:
 
     Needs an algorithm with ``confidence`` and an instance with ``theta_star``. See
     :class:`jaxvar.algorithms.interface.Confidence` for the identity it rests on; in float32 its rounding error is
-    about 1e-7 times the sum of squared noise, so use float64 for claims about coverage.
+    about 1e-7 times the sum of squared noise, so use float64 for claims about coverage. Where ``confidence`` returns
+    :class:`jaxvar.algorithms.interface.Ellipsoids` the distance itself is computed.
     """
 
     name = "confidence"
@@ -161,13 +162,20 @@ class ConfidenceEvent:
 
     def update(self, memory: ConfidenceMemory, event: Any, algorithm: Any, instance: Any) -> ConfidenceMemory:
         """Check every layer (only the one that learned can have changed)."""
+        shape, theta_star = algorithm.confidence(event.state), instance.theta_star
+        if isinstance(shape, Ellipsoids):
+
+            def distance2(inverse: jax.Array, away: jax.Array) -> jax.Array:
+                return jnp.sum(away * cholesky.solve(cholesky.factor(inverse), away), axis=0)
+
+            inside = jax.vmap(distance2)(shape.sigma_inv, shape.theta_hat - theta_star[None]) <= shape.beta_hat**2
+            return memory._replace(held=memory.held & inside)
         if isinstance(event, EpisodeEvent):
             _of_event(event, "value_variance", self.name)  # targets are values of the plan
         layers, noise = event.layer.reshape(-1), (event.weight * (event.reward - event.mean)).reshape(-1)
         numbers = np.arange(1, memory.held.shape[0] + 1, dtype=np.int32)
         learned = jnp.sum(jnp.where(numbers[:, None] == layers[None], (noise * noise)[None], 0), axis=1)
         noise_loss = memory.noise_loss + learned
-        shape, theta_star = algorithm.confidence(event.state), instance.theta_star
         at_truth = noise_loss + shape.ridge * jnp.sum(theta_star * theta_star, axis=0)
         inside = at_truth - shape.loss <= shape.beta_hat**2
         return ConfidenceMemory(noise_loss, memory.held & inside)

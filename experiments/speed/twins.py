@@ -30,11 +30,13 @@ def _declaring(parameter: str) -> tuple[str, ...]:
     return tuple(name for name, make in FACTORIES.items() if parameter in examples.declared(make))
 
 
+SECTIONS = {c.factory: c.section for c in CLAIMS}
 BANDITS = tuple(c.factory for c in CLAIMS if c.setting == "bandit")
+DUELS = tuple(c.factory for c in CLAIMS if c.setting == "duels")
 EPISODIC = tuple(c.factory for c in CLAIMS if c.setting == "episodes")
 NETS = _declaring("cells")
 NET_DIM = 2
-HEAVY = (*NETS, *_declaring("num_proposals"))  # a step costs so much more that they play a share of the seeds
+HEAVY = (*NETS, *DUELS, *_declaring("num_proposals"))  # a step costs so much more that they play a share of the seeds
 TWIN_SECONDS = 1.0  # about what a twin may take in a repeat; one that needs longer for a turn is timed once
 NOISE_STD = 0.5
 
@@ -56,9 +58,9 @@ class Line(NamedTuple):
 
 def compare_all(options: Comparison) -> int:
     """Print the table; returns the exit code."""
-    unknown = sorted(set(options.algorithms) - {*BANDITS, *EPISODIC})
+    unknown = sorted(set(options.algorithms) - SECTIONS.keys())
     if unknown:
-        print(f"algorithms must be among {', '.join((*BANDITS, *EPISODIC))}, got {', '.join(unknown)}", file=sys.stderr)
+        print(f"algorithms must be among {', '.join(SECTIONS)}, got {', '.join(unknown)}", file=sys.stderr)
         return 2
     print(machine())
     print(
@@ -81,16 +83,15 @@ def compare_all(options: Comparison) -> int:
 
 def lines(options: Comparison) -> list[Line]:
     """The lines of the table; bandits with a program of their own for arms that stay have two."""
-    chosen = options.algorithms or (*BANDITS, *EPISODIC)
+    chosen = options.algorithms or tuple(SECTIONS)
     found = []
-    for name in BANDITS:
+    for name in (*BANDITS, *DUELS):
         if name in chosen:
             seeds, turns = _share(name, options.seeds, options.rounds)
             algorithm = bandit(options, name, turns)
-            for fresh in (False, True) if hasattr(algorithm, "with_fixed_arms") else (True,):
-                noise = jv.noise.two_point(NOISE_STD)
-                dim = getattr(algorithm, "dim", options.dim)
-                environment = jv.linear_bandit(dim, options.arms, noise=noise, fresh=fresh)
+            is_by_number = SECTIONS[name] == "K-armed bandit"
+            for fresh in (False, True) if hasattr(algorithm, "with_fixed_arms") else (not is_by_number,):
+                environment = arms_of(options, name, fresh)
                 label = f"{name} {'fresh' if fresh else 'fixed'}"
                 found.append(Line(label, name, algorithm, environment, seeds, turns))
     for name in EPISODIC:
@@ -118,11 +119,25 @@ def bandit(options: Comparison, name: str, num_rounds: int) -> Any:
     return _make(name, {"dim": dim, "num_arms": options.arms, "num_rounds": num_rounds, "threshold": 0.2})
 
 
+def arms_of(options: Comparison, name: str, fresh: bool) -> Any:
+    """Return an environment of the game and the law of rewards that an algorithm is made for."""
+    dim = NET_DIM if name in NETS else options.dim
+    if name in DUELS:
+        return jv.dueling_bandit(dim, options.arms, fresh=fresh)
+    if SECTIONS[name] == "logistic bandit":
+        return jv.logistic_bandit(dim, options.arms, fresh=fresh)
+    noise = jv.noise.two_point(NOISE_STD)
+    if SECTIONS[name] == "K-armed bandit":
+        return jv.k_armed(np.linspace(0.0, 0.5, options.arms), noise=noise)
+    return jv.linear_bandit(dim, options.arms, noise=noise, fresh=fresh)
+
+
 def episodic(options: Comparison, name: str, num_episodes: int) -> tuple[Any, Any]:
     """An algorithm for episodes, and one random mixture for all seeds."""
     dim = NET_DIM if name in NETS else options.features
     sizes = (options.states, options.actions, dim, options.horizon)
-    environment = jv.mixture_mdp(*sizes, concentration=0.1, model_seed=0)
+    make = getattr(jv, "linear_mdp" if SECTIONS[name] == "linear MDP" else "mixture_mdp")
+    environment = make(*sizes, concentration=0.1, model_seed=0)
     numbers = {
         "dim": dim,
         "horizon": options.horizon,
@@ -133,7 +148,7 @@ def episodic(options: Comparison, name: str, num_episodes: int) -> tuple[Any, An
 
 
 def _print(options: Comparison, line: Line, notes: list[str]) -> None:
-    length = "num_rounds" if line.name in BANDITS else "num_episodes"
+    length = "num_episodes" if line.name in EPISODIC else "num_rounds"
     setting: dict[str, Any] = {"num_seeds": line.seeds, "record_at": 1, length: line.turns}
 
     def play() -> Any:
@@ -189,7 +204,8 @@ def find_twin(line: Line) -> tuple[Twin | None, str]:
         return None, f"-: {module.__name__} has neither run_{line.name} nor Twin"
     settings = examples.taken(stepwise, examples.numbers(FACTORIES[line.name], line.algorithm))
     make = functools.partial(stepwise, **settings)
-    return (_rounds_of if line.name in BANDITS else _episodes_of)(line, make), ""
+    play = _episodes_of if line.name in EPISODIC else _duels_of if line.name in DUELS else _rounds_of
+    return play(line, make), ""
 
 
 # Options of a twin that follow from others, and numbers that only its tests need.
@@ -261,14 +277,36 @@ def _rounds_of(line: Line, make: Callable[[], Any]) -> Twin:
     return play
 
 
+def _duels_of(line: Line, make: Callable[[], Any]) -> Twin:
+    """A twin that plays duel by duel."""
+
+    def play(num: int) -> None:
+        rng = np.random.default_rng(0)
+        arms, means, _, _ = _bandit_arrays(line, num, rng)
+        twin = make()
+        for k in range(num):
+            first, second = twin.pair(arms[k], rng.uniform())
+            won = rng.uniform() < _logistic(means[k, first] - means[k, second])
+            twin.update(arms[k, first] - arms[k, second], float(won))
+
+    return play
+
+
 def _bandit_arrays(line: Line, num: int, rng: np.random.Generator) -> tuple[Array, Array, Array, Array]:
     """Arms, means, noise and its variances for so many rounds."""
     dim, num_arms = line.environment.dim, line.environment.num_arms
     theta = _unit(rng.normal(size=dim))
     shape = (num, num_arms) if not line.environment.fixed_arms else (1, num_arms)
     arms = np.broadcast_to(_unit(rng.normal(size=(*shape, dim))), (num, num_arms, dim))
+    if SECTIONS.get(line.name) == "logistic bandit":
+        means = _logistic(arms @ theta)
+        return arms, means, (rng.uniform(size=means.shape) < means) - means, means * (1 - means)
     noise = NOISE_STD * rng.choice([-1.0, 1.0], (num, num_arms))
     return arms, arms @ theta, noise, np.full((num, num_arms), NOISE_STD**2)
+
+
+def _logistic(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
 
 
 def _unit(x: Array) -> Array:
@@ -295,9 +333,11 @@ def _episodes_of(line: Line, make: Callable[[], Any]) -> Twin:
     def play(num: int) -> None:
         rng = np.random.default_rng(0)
         twin = make()
+        asks = "features" in inspect.signature(twin.plan).parameters
+        told = {"features": instance.features} if asks else {}
         for _ in range(num):
             u, state = rng.uniform(size=(horizon, num_states)), 0
-            policy = twin.plan(instance.phi, instance.reward, horizon, u)
+            policy = twin.plan(instance.phi, instance.reward, horizon, u, **told)
             for h in range(horizon):
                 action = policy[h, state]
                 after = rng.choice(num_states, p=instance.transition[state, action])

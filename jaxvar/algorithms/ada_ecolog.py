@@ -25,6 +25,7 @@ CLAIM = Claim(
     "ada-OFU-ECOLog",
     "Faury, Abeille, Jun, Calauzenes 2022",
     "d sqrt(K / kappa*) + kappa d^2",
+    section="logistic bandit",
     constants="reconstructed",
     assumption="logistic rewards",
 )
@@ -85,6 +86,9 @@ class AdaEcolog(LinkOptimist):
     or, with ``radius="published"``, the larger one of code for experiments,
     :math:`\beta_t^2 = 4S^2 + 2(2 + S)(\tfrac{2 + S}{4}\nu_t + \tfrac{S^2}{2 + S} + A_t) + 4\log(1 + t)` with
     :math:`\nu_t = \tfrac12 + 2\log(2\sqrt{1 + t/(4\lambda)} / \delta)`. Arms must have norm at most 1.
+
+    Two equations are solved by 20 steps each in every round, and rounds in which the estimate of some seed leaves the
+    ball have a projection (:func:`jaxvar.glb_omd`): they take several times as long as a layer of SAVE.
 
     References:
       Faury, Abeille, Jun, Calauzenes (2022), Jointly efficient and optimal algorithms for logistic bandits.

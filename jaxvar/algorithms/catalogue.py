@@ -13,7 +13,21 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxvar import algorithms
-from jaxvar.claims import Claim
+from jaxvar.claims import Claim, Section, Setting
+
+# The section of a claim that names none.
+_USUAL: dict[Setting, Section] = {"bandit": "linear bandit", "duels": "duels", "episodes": "linear mixture MDP"}
+# Parameters that say something of the problem, beside its sizes, as `jaxvar list` calls them.
+_TOLD = {
+    "num_rounds": "K",
+    "num_episodes": "K",
+    "horizon": "H",
+    "noise_bound": "R",
+    "theta_bound": "B",
+    "norm_bound": "B",  # in episodes; of arms in bandits
+    "value_bound": "v",
+    "delta": "delta",
+}
 
 
 def _found() -> dict[Claim, Callable[..., Any]]:
@@ -26,12 +40,19 @@ def _found() -> dict[Claim, Callable[..., Any]]:
             claims[module.CLAIM.factory or info.name] = module.CLAIM
         for name, claim in claims.items():
             make = getattr(module, name)
-            claim = dataclasses.replace(claim, factory=name, table=1 if claim.row else None)
-            if hasattr(inspect.signature(make).return_annotation, "plan"):
-                claim = dataclasses.replace(claim, setting="episodes", table=2 if claim.row else None)
-            elif hasattr(inspect.signature(make).return_annotation, "pair"):
-                claim = dataclasses.replace(claim, setting="duels")
-            found[claim] = make
+            signature = inspect.signature(make)
+            made = signature.return_annotation
+            setting: Setting = "episodes" if hasattr(made, "plan") else "duels" if hasattr(made, "pair") else "bandit"
+            asked = set(signature.parameters) - ({"norm_bound"} if setting == "bandit" else set())
+            filled = dataclasses.replace(
+                claim,
+                factory=name,
+                setting=setting,
+                table=(2 if setting == "episodes" else 1) if claim.row else None,
+                section=claim.section or _USUAL[setting],
+                told=claim.told or ", ".join(symbol for name, symbol in _TOLD.items() if name in asked),
+            )
+            found[filled] = make
     order = sorted(found, key=lambda claim: (claim.setting, claim.table or 9, claim.row, claim.name))
     return {claim: found[claim] for claim in order}
 

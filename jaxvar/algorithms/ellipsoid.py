@@ -40,6 +40,7 @@ CLAIMS = {
         "CW-OFUL",
         "He, Zhou, Zhang, Gu 2022",
         "d sqrt(K)",
+        told="R, B, delta, threshold",
         variance="not used",
         constants="derived again",
         assumption="no corruption",

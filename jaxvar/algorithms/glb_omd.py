@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxvar import cholesky, random, status
 from jaxvar.algorithms.bandit import BoundedBandit, lost
-from jaxvar.algorithms.interface import Choice, Side, by_rule
+from jaxvar.algorithms.interface import Choice, Ellipsoids, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.lowering import inner, outer, quadratic, transform
 from jaxvar.parameters import Number, choice, factory, flag, number, pytree
@@ -25,6 +25,7 @@ CLAIM = Claim(
     "GLB-OMD",
     "Zhang, Xu, Zhao, Sugiyama 2025",
     "d sqrt(K / kappa*) + kappa d^2",
+    section="logistic bandit",
     constants="derived again",
     assumption="logistic or Poisson rewards",
 )
@@ -109,6 +110,10 @@ class LinkOptimist(BoundedBandit):
         action = self.best(upper, random.key_words(key), side.available)
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper, side.available))
 
+    def confidence(self, state: Estimate) -> Ellipsoids:
+        """Return the one ellipsoid, as a layer."""
+        return Ellipsoids(state.theta_hat[None], state.sigma_inv[None], (self.beta_scale * state.beta_hat)[None])
+
     def recommend(self, state: Estimate, arms: jax.Array, side: Side) -> jax.Array:
         """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []."""
         return self.top(inner(arms, state.theta_hat), side.mask(arms.shape[0]))
@@ -126,7 +131,8 @@ class GlbOmd(LinkOptimist):
         H_{t+1} = H_t + \mu'(\langle x_t, \theta_{t+1}\rangle) x_t x_t^\top
 
     from :math:`\theta_1 = 0` and :math:`H_1 = \lambda I`, in time and memory :math:`O(d^2)`, or :math:`O(d^3)` in a
-    round in which the ball is left. The radius is
+    round in which the ball is left. Seeds are played side by side: a round in which the estimate of one of them leaves
+    the ball has a projection for all, of 14 Cholesky factors, and takes several times as long. The radius is
 
     .. math:: \beta_t^2 = 4\lambda S^2
               + 2\eta \left(\log(1/\delta) + (3\eta + \tfrac12) \log(\det H_t / \lambda^d)\right)

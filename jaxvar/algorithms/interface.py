@@ -14,10 +14,11 @@ arms come and go, ``side.available`` says which are there; the choice of another
 Optional methods: ``with_fixed_arms(arms)`` returns the algorithm to use when the decision set never changes; where
 the arms stay the same but come and go, it is called only if it takes ``masked``, with ``masked=True``. ``grow()``
 returns one with more capacity, to rerun with after ``status.CAPACITY``, and ``confidence(state)`` returns
-:class:`Confidence`. ``recommend(state, arms, side)`` returns the index of the arm that the algorithm takes for the best
-after the rounds so far, of those in ``side.available``: :func:`jaxvar.record.simple_regret` records its regret. A
-``num_rounds`` (``num_episodes``), ``noise_bound`` or ``norm_bound`` that the run or the environment exceeds is said in
-a warning, unless the algorithm names it in ``unused``.
+:class:`Confidence` or :class:`Ellipsoids`. ``recommend(state, arms, side)`` returns the index of the arm that the
+algorithm takes for the best after the rounds so far, of those in ``side.available``:
+:func:`jaxvar.record.simple_regret` records its regret. A ``num_rounds`` (``num_episodes``), ``noise_bound`` or
+``norm_bound`` that the run or the environment exceeds is said in a warning, unless the algorithm names it in
+``unused``.
 
 An algorithm for duels has ``pair`` in the place of ``select``: its choice also needs a ``rival``, the second arm. Its
 ``update`` is given ``x [dim]``, the difference of the two arms, and the reward 1 where the first one won, else 0.
@@ -89,6 +90,14 @@ class Confidence(NamedTuple):
 
     loss: jax.Array  # [layers]   F(theta_hat)
     ridge: jax.Array  # [layers]
+    beta_hat: jax.Array  # [layers]
+
+
+class Ellipsoids(NamedTuple):
+    """The sets ``|theta_hat - theta|_Sigma <= beta`` of estimates that minimise another loss than the squared one."""
+
+    theta_hat: jax.Array  # [layers, d]
+    sigma_inv: jax.Array  # [layers, d, d]
     beta_hat: jax.Array  # [layers]
 
 

@@ -32,16 +32,18 @@ CLAIMS = {
         "MVP",
         "Zhang, Ji, Du 2021; Zhang, Chen, Lee, Du 2024",
         "sqrt(S A K) + S^2 A",
+        section="tabular MDP",
         constants="read",
-        assumption="tabular: S states, A actions; homogeneous, rewards add up to at most 1",
+        assumption="homogeneous, rewards add up to at most 1",
         deterministic="constant, of a variant",  # Zhou, Zhang, Du 2023
     ),
     "ucbvi": Claim(
         "UCBVI",
         "Azar, Osband, Munos 2017",
         "H sqrt(S A K) + sqrt(H^3 K) + H^2 S^2 A",
+        section="tabular MDP",
         constants="reconstructed",
-        assumption="tabular: S states, A actions; homogeneous, rewards add up to at most H",
+        assumption="homogeneous, rewards add up to at most H",
     ),
 }
 Bonus = Callable[[jax.Array, jax.Array, jax.Array, jax.Array], jax.Array]

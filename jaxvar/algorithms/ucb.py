@@ -15,12 +15,13 @@ from jaxvar.claims import Claim
 from jaxvar.lowering import lowest
 from jaxvar.parameters import Number, choice, count, factory, number, pytree
 
-_ASSUMPTION = "N fixed arms of gaps Delta_a, rewards in [0, 1]"
+_ASSUMPTION = "fixed arms, rewards in [0, 1]"
 CLAIMS = {
     "ucb1": Claim(
         "UCB1",
         "Auer, Cesa-Bianchi, Fischer 2002",
         "sum_a 1 / Delta_a",
+        section="K-armed bandit",
         variance="not used",
         constants="reconstructed",
         assumption=_ASSUMPTION,
@@ -29,6 +30,7 @@ CLAIMS = {
         "UCB-V",
         "Audibert, Munos, Szepesvari 2009; Fan, Han, Lv, Xu, Zhou 2024",
         "sum_a sigma_a^2 / Delta_a + N",
+        section="K-armed bandit",
         deterministic="N",
         constants="read",
         assumption=_ASSUMPTION,

@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxvar import cholesky, parameters, random, ridge, status
 from jaxvar.algorithms.bandit import EXPLORE, EXPLORE_DOC, Eliminating, FixedArms, declare_capacity
-from jaxvar.algorithms.interface import Pair, Side, by_rule
+from jaxvar.algorithms.interface import Ellipsoids, Pair, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.lowering import combine, inner, is_layer, largest, quadratic, take
 from jaxvar.parameters import Number, choice, count, factory, number, pytree
@@ -26,7 +26,8 @@ CLAIMS = {
         "Di, Jin, Wu, Zhao, Farnoud, Gu 2024",
         "d sqrt(sum sigma^2) + d",
         constants="read",
-        assumption="logistic link; 1/kappa is hidden",
+        told="K, B, delta, least slope",
+        assumption="logistic link; 1 / least slope is hidden",
     ),
     "max_in_p": Claim(
         "MaxInP",
@@ -34,7 +35,8 @@ CLAIMS = {
         "d sqrt(K)",
         variance="not used",
         constants="derived again",
-        assumption="logistic link; 1/kappa is hidden",
+        told="K, B, delta, least slope",
+        assumption="logistic link; 1 / least slope is hidden",
     ),
 }
 _NEWTON_STEPS = 50  # at most: three to five are usual, twenty where all duels were won
@@ -66,15 +68,9 @@ def maximum_likelihood(
 ) -> tuple[jax.Array, jax.Array]:
     r"""Solve :math:`\rho \theta + \sum_m (W_m \mu(\langle z_m, \theta\rangle) - O_m) z_m = 0` by Newton's method.
 
-    Args:
-      start: [d] where to begin.
-      z: [M, d] differences.
-      weight: [M] W, the sum of the weights of each.
-      won: [M] O, the part of it in which the first arm won.
-      ridge: [] rho.
-
-    Returns:
-      The solution ``[d]``, and whether it was found up to rounding, [].
+    It begins at ``start [d]``. ``z [M, d]`` are differences, ``weight [M]`` the sums W of the weights of each,
+    ``won [M]`` the parts O of these in which the first arm won, and ``ridge []`` is rho. Returned are the solution
+    ``[d]``, and whether it was found up to rounding, [].
     """
     dim = z.shape[1]
 
@@ -84,8 +80,7 @@ def maximum_likelihood(
         slopes = weight * mu * (1 - mu)
         hessian = jnp.stack([combine(z, (slopes * z[:, i])[:, None]) for i in range(dim)])
         step = cholesky.solve(cholesky.factor(hessian + ridge * jnp.eye(dim, dtype=z.dtype)), gradient)
-        # Beyond a logit of 4 the slope tells nothing: no step goes further at once.
-        far = largest(jnp.where(weight > 0, jnp.abs(inner(z, step)), 0))
+        far = largest(jnp.where(weight > 0, jnp.abs(inner(z, step)), 0))  # beyond a logit of 4 slopes tell nothing
         return theta - step * jnp.minimum(1, 4 / jnp.maximum(far, 4)), jnp.sqrt(jnp.sum(step * step, axis=0))
 
     def is_small(theta: jax.Array, step: jax.Array) -> jax.Array:  # what is left is the square of the last step
@@ -281,7 +276,6 @@ class Vacdb(LogisticDuels, Eliminating):
             stopped = stopped | ends
             top = jnp.max(jnp.where(active, value, -jnp.inf), axis=0)
             active = active & ((value >= top - np.sqrt(q[i]) * state.beta_hat[i]) | stopped)
-
         lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE).astype(jnp.int32)
         return End(active, width, upper, done, scale, layer, lost)
 
@@ -313,6 +307,11 @@ class Vacdb(LogisticDuels, Eliminating):
         spread = jnp.sqrt((8 * jnp.where(adaptive, variance, num) + 18 * log1) * log0)
         return self.beta_scale * root / self.kappa * (16 * spread + 6 * log0) + 2 * root
 
+    def confidence(self, state: VacdbState) -> Ellipsoids:
+        """Return the ellipsoids of all layers."""
+        q = ridge.scales(self.capacity, self.dtype)[:, None, None]
+        return Ellipsoids(state.layers.theta_hat, state.layers.scaled_inv / q, state.beta_hat)
+
     def grow(self) -> Self:
         """Return the same algorithm with more layers stored and more duels remembered."""
         return parameters.replace(self, capacity=min(self.capacity + 4, ridge.MAX_LAYERS), memory=2 * self.memory)
@@ -340,6 +339,7 @@ class MaxInP(LogisticDuels):
     .. math:: \beta = \tfrac{1}{2 \kappa} \sqrt{2 \log(1/\delta) + \log(\det V / \lambda^d)} + \sqrt{\lambda} S
 
     an arm x may be the best if :math:`\langle x - y, \hat\theta\rangle + \beta \|x - y\|_{V^{-1}} \ge 0` for all y.
+    As in VACDB, a round looks at all pairs of arms and solves anew, over all of them or, where arms change, K duels.
 
     References:
       Saha (2021), Optimal algorithms for stochastic contextual preference bandits.
@@ -360,8 +360,7 @@ class MaxInP(LogisticDuels):
         """Choose a pair of ``arms [num_arms, dim]``."""
         chex.assert_shape(arms, (None, self.dim))
         (first, second), there = pairs(arms.shape[0]), side.mask(arms.shape[0])
-        num = arms.shape[0]
-        between = np.zeros((num, num), np.int32)
+        between = np.zeros((arms.shape[0], arms.shape[0]), np.int32)
         between[first, second] = between[second, first] = np.arange(len(first))
         width = jnp.sqrt(quadratic(differences(arms), state.regression.sigma_inv))
         value = inner(arms, state.regression.theta_hat)
@@ -391,6 +390,11 @@ class MaxInP(LogisticDuels):
         """Return ``beta``, []."""
         spread = jnp.sqrt(2 * jnp.log(1 / self.delta) + state.regression.log_det)
         return self.beta_scale * spread / (2 * self.kappa) + jnp.sqrt(self.lam) * self.theta_bound
+
+    def confidence(self, state: MaxInPState) -> Ellipsoids:
+        """Return the one ellipsoid, as a layer."""
+        estimate = state.regression
+        return Ellipsoids(estimate.theta_hat[None], estimate.sigma_inv[None], self.radius(state)[None])
 
 
 max_in_p = factory(MaxInP)

@@ -17,7 +17,7 @@ from jaxvar.parameters import Number, factory, number, pytree
 CLAIM = Claim(
     "VAEE",
     "a paper on simple regret, ICLR 2026",
-    "simple regret d / sqrt(sum 1/sigma^2 but its O(d) largest terms)",
+    "simple regret: d / sqrt(sum 1 / sigma^2), a sum without its O(d) largest terms",
     variance="told after the pull",
     constants="reconstructed",
     assumption="fixed arms, noise sub-Gaussian with the known scale sigma",

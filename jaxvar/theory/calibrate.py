@@ -12,12 +12,15 @@ import tyro
 
 from jaxvar.analysis.captions import percent, seeds_text
 from jaxvar.commands import OrNone
+from jaxvar.constants import SETTINGS
 from jaxvar.exit_codes import DONE, FAILED, exit_code
 from jaxvar.figures.style import Drawing, Look, Width, finish, looks, panels, plain, save, style
 from jaxvar.study.factories import error_at
 from jaxvar.tables.render import Column, Table
 from jaxvar.theory.calibration import (
     LEAST_SEEDS,
+    MORE_OCTAVES,
+    OCTAVES,
     SWITCHES,
     Calibration,
     bank,
@@ -31,18 +34,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-SEEDS = {"bandit": 1000, "episodes": 400}
+SEEDS = {"bandit": 1000}  # of others: 400
 
 
 def verdict(calibration: Calibration, switch: float) -> str:
     """Return what follows for a switch, in a sentence or two."""
     scale = calibration.multiplier(switch)
     promised = f"the confidence event holds with probability {percent(1 - calibration.delta)} or more in every case"
+    which = f"Switch {switch:g}" if calibration.shape else calibration.setting
     if scale is None:
-        text = f"Switch {switch:g}: no multiplier tried is large enough that {promised}."
+        text = f"{which}: no multiplier tried is large enough that {promised}."
     else:
         least = " It is the smallest that was tried." if calibration.is_least(switch) else ""
-        text = f"Switch {switch:g}: from the multiplier {scale:.4g} on, {promised}.{least}"
+        text = f"{which}: from the multiplier {scale:.4g} on, {promised}.{least}"
     if calibration.is_claim:
         return text
     return f"{text} This is not a claim: it rests on fewer than {LEAST_SEEDS} seeds."
@@ -60,18 +64,20 @@ def summary(calibration: Calibration) -> Table:
             if chosen is not None:
                 finest = [r for r in calibration.of(switch, i) if chosen in r.scales][-1]
                 share = calibration.share(finest, chosen)
-            rows.append((case.instance, case.player, case.length, case.seeds, f"{switch:g}", shown, share))
+            tried = (f"{switch:g}",) if calibration.shape else ()
+            rows.append((case.instance, case.player, case.length, case.seeds, *tried, shown, share))
     columns = (
         Column("instance"),
         Column("algorithm"),
         Column("K", "number"),
         Column("seeds", "number"),
-        Column("switch"),
+        *((Column("switch"),) if calibration.shape else ()),
         Column("alone"),
         Column("held", "ends"),
     )
     seeds = seeds_text([case.seeds for case in calibration.cases], 0)
-    chosen_text = ", ".join(f"{calibration.multiplier(s) or np.nan:.4g} (switch {s:g})" for s in calibration.switches)
+    which = " (switch {:g})" if calibration.shape else ""
+    chosen_text = ", ".join(f"{calibration.multiplier(s) or np.nan:.4g}{which.format(s)}" for s in calibration.switches)
     caption = (
         f"Seeds in which the confidence event held in all layers and rounds, at the smallest multiplier that passes in "
         f"every case: {chosen_text}. Share of {seeds} with the {percent(calibration.level)} Clopper-Pearson interval; "
@@ -125,9 +131,10 @@ def figure(calibration: Calibration, switch: float, *, width: Width = "neurips")
                 axis.set_xlabel("multiplier")
                 axis.tick_params(labelbottom=True)
         seeds = seeds_text([case.seeds for case in calibration.cases], 0)
+        which = f", switch {switch:g}" if calibration.shape else ""
         caption = (
             f"Share of {seeds} in which the confidence event held in all layers and rounds, with "
-            f"{percent(calibration.level)} Clopper-Pearson intervals, switch {switch:g}. Filled: the lower end is at "
+            f"{percent(calibration.level)} Clopper-Pearson intervals{which}. Filled: the lower end is at "
             f"least {1 - calibration.delta:g} (line). {verdict(calibration, switch)}"
         )
         return finish(grid.figure, list(handles.values()), list(map(plain, handles)), caption, ylabel="share of seeds")
@@ -152,10 +159,12 @@ def _curve(axis: Axes, calibration: Calibration, switch: float, case: int, look:
 class Calibrate:
     """Find the smallest multiplier of the radius that keeps the confidence event as often as promised."""
 
-    setting: Literal["bandit", "episodes"] = "bandit"
-    """The bank: SAVE and AVE-UCB on linear bandits, or UCRL-AVE on linear mixture MDPs."""
+    setting: Literal["bandit", "episodes", "vacdb", "max_in_p", "glb_omd", "ada_ecolog", "vaee", "mvp", "ucbvi"] = (
+        "bandit"
+    )
+    """The bank: SAVE and AVE-UCB on linear bandits; UCRL-AVE on linear mixture MDPs; or one algorithm on its games."""
     seeds: OrNone[int] = None
-    """Seeds per instance; 1000 for bandits and 400 for episodes if not given. The default delta needs at least 368."""
+    """Seeds per instance; 1000 for bandits, else 400 if not given. The default delta needs at least 368."""
     rounds: OrNone[int] = None
     """Rounds, or episodes; each instance's own if not given."""
     delta: float = 0.01
@@ -163,7 +172,8 @@ class Calibrate:
     level: float = 0.95
     """Level of the Clopper-Pearson intervals, whose lower ends decide."""
     switches: Annotated[tuple[float, ...], tyro.conf.arg(metavar="FLOAT [FLOAT ...]")] = SWITCHES
-    """Switches to try: where the empirical variance takes over, in units of sqrt(log); the preset has the first."""
+    """Switches to try: where the empirical variance takes over, in units of sqrt(log); the preset has the first.
+    Algorithms with a radius of their own have none."""
     key: int = 0
     """Root of all random numbers."""
     out: OrNone[Path] = None
@@ -176,7 +186,9 @@ class Calibrate:
 def calibrate_command(options: Calibrate) -> int:
     """Calibrate, print and write what was found, and return an exit code."""
     folder = options.out or Path("results") / f"calibrate-{options.setting}"
-    seeds = SEEDS[options.setting] if options.seeds is None else options.seeds
+    seeds = SEEDS.get(options.setting, 400) if options.seeds is None else options.seeds
+    if options.setting not in SETTINGS:
+        options = dataclasses.replace(options, switches=(0.0,))
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with error_at():
@@ -185,6 +197,7 @@ def calibrate_command(options: Calibrate) -> int:
                 seeds=seeds,
                 delta=options.delta,
                 level=options.level,
+                scales=OCTAVES if options.setting in SETTINGS else MORE_OCTAVES,
                 switches=options.switches,
                 key=options.key,
                 progress=options.progress,
@@ -216,4 +229,5 @@ def _command(options: Calibrate, seeds: int) -> str:
     words = ["jaxvar", "calibrate", "--setting", options.setting, "--seeds", str(seeds)]
     words += [] if options.rounds is None else ["--rounds", str(options.rounds)]
     words += ["--delta", f"{options.delta!r}", "--level", f"{options.level!r}", "--key", str(options.key)]
-    return shlex.join([*words, "--switches", *(f"{switch!r}" for switch in options.switches)])
+    words += ["--switches", *(f"{switch!r}" for switch in options.switches)] if options.setting in SETTINGS else []
+    return shlex.join(words)

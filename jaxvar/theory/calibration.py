@@ -35,6 +35,7 @@ __all__ = ["Calibration", "Case", "Played", "Swept", "bank", "calibrate"]
 
 FORMAT = 1  # of the file of a preset
 OCTAVES = tuple(2.0**-i for i in range(1, 8))
+MORE_OCTAVES = tuple(2.0**-i for i in range(-1, 11))  # for radii of an algorithm's own, some of which are far too large
 SWITCHES = (0.0, 12.6)  # none, and the smallest that is proved; the printed 64 is past every layer reached as well
 VARIED = ("beta_scale", "switch")
 LEAST_SEEDS = 200  # of a claim
@@ -48,7 +49,7 @@ class Case:
 
     player: str
     instance: str
-    algorithm: Any  # has the constants of a radius
+    algorithm: Any  # has the constants of a radius, or a beta_scale of its own
     environment: Environment | EpisodicEnvironment
     length: int  # rounds or episodes
     share: float  # of the seeds: less than 1 where a run takes long
@@ -61,28 +62,30 @@ def bank(
     """Return every case of a setting.
 
     Args:
-      setting: ``bandit`` or ``episodes``.
+      setting: ``bandit`` or ``episodes``, whose algorithms share constants; or an algorithm with a radius of its own.
       delta: the failure probability the algorithms are given.
       length: rounds or episodes; those of each instance if not given.
       shape: the constants, as a study writes them; those of ``practical`` if not given.
     """
-    found = bank_file()[parameters.check_choice("setting", setting, SETTINGS)]
+    parameters.check_choice("setting", setting, (*SETTINGS, *alone()))
+    found = bank_file()[alone().get(setting, setting)]
+    players = found["players"] if setting in SETTINGS else {setting: found["players"][setting]}
     if length is not None:
         parameters.check_count("rounds", length)
     cases = []
     for instance in found["instances"]:
         rounds = length or instance["length"]
-        given = {"num_rounds" if setting == "bandit" else "num_episodes": rounds}
+        given = {"num_rounds": rounds, "num_episodes": rounds}
         environment = _build(instance["environment"], given)
-        for player, options in found["players"].items():
+        for player, options in players.items():
             known = public_factories()[options["name"]].parameters
             told = {name: getattr(environment.target, name) for name in ("dim", "horizon") if name in known}
-            if setting == "bandit":
-                told["noise_bound"] = instance["noise_bound"]
-            else:
+            told |= {name: instance[name] for name in ("noise_bound", "theta_bound") if name in instance}
+            if is_episodic(environment.target) and "norm_bound" in known:
                 told["norm_bound"] = float(environment.target.norm_bound)
-            constants = shape or bank_file()["shape"]
-            algorithm = _build({**options, **told, "delta": delta, "constants": constants}, given)
+            if "constants" in known:
+                told["constants"] = shape or bank_file()["shape"]
+            algorithm = _build({**options, **told, "delta": delta}, given)
             listed = {name: value for name, value in algorithm.config.items() if name != "constants"}
             config = jsonable({"algorithm": listed, "environment": environment.config})
             built = (algorithm.target, environment.target)
@@ -94,6 +97,12 @@ def bank(
 def bank_file() -> dict[str, Any]:
     """Return the tables of ``bank.toml``: the constants, and the players and instances of each setting."""
     return tomllib.loads(Path(__file__).with_name("bank.toml").read_text("utf-8"))
+
+
+def alone() -> dict[str, str]:
+    """Return the algorithms that are calibrated one by one, with the part of ``bank.toml`` that each belongs to."""
+    parts = {name: part for name, part in bank_file().items() if name not in ("shape", *SETTINGS)}
+    return {player: name for name, part in parts.items() for player in part["players"]}
 
 
 def _build(options: Options, known: Options) -> Built:
@@ -117,7 +126,7 @@ class Swept:
     """One case with one switch over one grid of multipliers."""
 
     case: int  # its place in the bank
-    switch: float
+    switch: float  # 0 where the algorithm has none
     first_seed: int
     scales: tuple[float, ...]
     held: tuple[int, ...]  # seeds in which the event held in all layers and rounds, one count per multiplier
@@ -137,7 +146,7 @@ class Calibration:
     own, it is at most ``1 - level`` in all.
     """
 
-    setting: str
+    setting: str  # "bandit", "episodes", or an algorithm
     delta: float
     level: float
     key: int
@@ -256,6 +265,8 @@ def calibrate(
             return dataclasses.replace(found, runs=tuple(runs))
 
         setting = "episodes" if is_episodic(cases[0].environment) else "bandit"
+        if not hasattr(cases[0].algorithm, "constants"):
+            setting = cases[0].player
         nothing = Calibration(setting, float(delta), float(level), key, _shape(cases), tuple(played), ())
         octaves = add(nothing, dict.fromkeys(switches, scales), again=0)
         finer = {switch: _finer(scales, octaves.multiplier(switch)) for switch in switches}
@@ -265,22 +276,26 @@ def calibrate(
 def _play(
     number: int, case: Case, switch: float, scales: Sequence[float], seeds: int, first_seed: int, key: int
 ) -> Swept:
-    """Play a case with every multiplier, as one compiled program."""
-    episodic = is_episodic(case.environment)
+    """Play a case with every multiplier, as one compiled program.
+
+    The event is that the confidence sets hold theta*; where there are none, that all plans are optimistic.
+    """
+    episodic, has_sets = is_episodic(case.environment), hasattr(case.algorithm, "confidence")
+    switches = {"switch": [switch]} if hasattr(case.algorithm, "constants") else {}
     out = simulate(
-        sweep(case.algorithm, switch=[switch], beta_scale=list(scales)),
+        sweep(case.algorithm, **switches, beta_scale=list(scales)),
         case.environment,
         key=jax.random.key(key),
         num_seeds=seeds,
         first_seed=first_seed,
         record_at=[case.length],
-        recorders=(records.confidence(),),
+        recorders=(records.confidence() if has_sets else records.optimism(),),
         num_rounds=None if episodic else case.length,
         num_episodes=case.length if episodic else None,
     )
     out.raise_if_failed()
-    held = np.sum(np.all(out.confidence[:, :, -1], axis=2), axis=1)  # [multipliers, seeds, layers] before
-    return Swept(number, switch, first_seed, tuple(scales), tuple(held.tolist()))
+    held = np.all(out.confidence[:, :, -1], axis=2) if has_sets else out.records["optimistic"][:, :, -1] == case.length
+    return Swept(number, switch, first_seed, tuple(scales), tuple(np.sum(held, axis=1).tolist()))
 
 
 def _finer(scales: Sequence[float], found: float | None) -> tuple[float, ...]:
@@ -292,7 +307,9 @@ def _finer(scales: Sequence[float], found: float | None) -> tuple[float, ...]:
 
 
 def _shape(cases: Sequence[Case]) -> dict[str, float]:
-    """Return the constants that all cases have in common."""
+    """Return the constants that all cases have in common; none where algorithms have a radius of their own."""
+    if not any(hasattr(case.algorithm, "constants") for case in cases):
+        return {}
     names = [name for name in number_names() if name not in VARIED]
     found = [{name: float(getattr(case.algorithm.constants, name)) for name in names} for case in cases]
     if any(other != found[0] for other in found):
@@ -316,7 +333,7 @@ def to_json(calibration: Calibration, switch: float, command: str) -> dict[str, 
     return {
         "format": FORMAT,
         "claim": calibration.is_claim,
-        "constants": {"beta_scale": scale, "switch": switch, **calibration.shape},
+        "constants": {"beta_scale": scale, **({"switch": switch} if calibration.shape else {}), **calibration.shape},
         "multipliers": [
             {"switch": s, "beta_scale": calibration.multiplier(s), "smaller_ones_untried": calibration.is_least(s)}
             for s in calibration.switches

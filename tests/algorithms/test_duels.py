@@ -80,6 +80,16 @@ def test_maximum_likelihood_solves_its_equation_also_where_every_duel_was_won():
             np.testing.assert_allclose(theta, vacdb_numpy.maximum_likelihood(z, weight, won, ridge), rtol=1e-8)
 
 
+def test_the_ellipsoids_before_the_first_duel():
+    """Layer l has the ridge 4^-l, and its inverse is stored in other units."""
+    sets = (algorithm := jv.vacdb(2, 200, capacity=5)).confidence(algorithm.init())
+    for i, inverse in enumerate(sets.sigma_inv):
+        np.testing.assert_allclose(inverse, 4.0 ** (i + 1) * np.eye(2))
+    sets = (algorithm := jv.max_in_p(2, 200, lam=0.5)).confidence(algorithm.init())
+    np.testing.assert_allclose(sets.sigma_inv, 2 * np.eye(2)[None])
+    assert sets.beta_hat.shape == (1,)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [jv.vacdb, jv.max_in_p])
 def test_the_ellipsoids_hold_theta_star(make):
@@ -89,16 +99,10 @@ def test_the_ellipsoids_hold_theta_star(make):
 
     def misses(seed):
         trace = jv.trace(algorithm, environment, KEY, num_rounds=200, seed=seed)
-        if make is jv.vacdb:
-            q = 4.0 ** -np.arange(1.0, algorithm.capacity + 1)
-            inverse, theta = trace.state.layers.scaled_inv / q[None, :, None, None], trace.state.layers.theta_hat
-            beta = trace.state.beta_hat
-        else:
-            inverse, theta = trace.state.regression.sigma_inv[:, None], trace.state.regression.theta_hat[:, None]
-            beta = jax.vmap(algorithm.radius)(trace.state)[:, None]
-        away = theta - trace.instance.theta_star[None, None]
-        distance2 = jnp.sum(away * jnp.linalg.solve(inverse, away[..., None])[..., 0], axis=-1)
-        return jnp.any(distance2 > beta**2)
+        sets = jax.vmap(algorithm.confidence)(trace.state)
+        away = sets.theta_hat - trace.instance.theta_star[None, None]
+        distance2 = jnp.sum(away * jnp.linalg.solve(sets.sigma_inv, away[..., None])[..., 0], axis=-1)
+        return jnp.any(distance2 > sets.beta_hat**2)
 
     missed = int(jnp.sum(jax.lax.map(jax.jit(misses), jnp.arange(2000))))
     assert stats.binomtest(missed, 2000, 0.01, alternative="greater").pvalue > 1e-4

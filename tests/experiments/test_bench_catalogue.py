@@ -2,6 +2,7 @@
 
 import pytest
 
+import jaxvar as jv
 from experiments.speed import twins as catalogue
 from experiments.speed.comparison import Comparison
 from jaxvar.algorithms.catalogue import CLAIMS
@@ -18,15 +19,16 @@ LINES = {line.label: line for line in catalogue.lines(TINY)}
 def test_every_algorithm_has_a_line():
     """What is missing here is never measured."""
     assert list(dict.fromkeys(line.name for line in LINES.values())) == [
-        *(c.factory for c in CLAIMS if c.setting == "bandit"),
-        *(c.factory for c in CLAIMS if c.setting == "episodes"),
+        c.factory for setting in ("bandit", "duels", "episodes") for c in CLAIMS if c.setting == setting
     ]
     assert {"save fixed", "save fresh", "lin_ts fresh", "voful fresh"} <= LINES.keys()
     assert "lin_ts fixed" not in LINES  # it has no program of its own for arms that stay
+    assert {"vacdb fixed", "vacdb fresh", "glb_omd fresh", "ucb1 fixed"} <= LINES.keys() and "ucb1 fresh" not in LINES
+    assert isinstance(LINES["ada_ecolog fresh"].environment, type(jv.logistic_bandit(2, 3)))
     assert LINES["voful fresh"].algorithm.dim == LINES["var_lin"].algorithm.dim == 2
 
 
-QUICK = [label for label in LINES if not label.endswith("fixed") and LINES[label].name not in catalogue.NETS]
+QUICK = list({line.name: label for label, line in LINES.items() if line.name not in catalogue.NETS}.values())
 
 
 @pytest.mark.parametrize("label", QUICK)

@@ -13,7 +13,7 @@ import pytest
 import jaxvar as jv
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.claims import Claim
-from jaxvar.listing import WIDTH, escape, listing, typeset
+from jaxvar.listing import SECTIONS, WIDTH, escape, listing, sections, typeset
 
 # The rows of the paper's tables in their order: name, general bound, efficiency, as printed there.
 TABLE_1 = [
@@ -37,7 +37,7 @@ AWKWARD = Claim(
     name='A, "B" & C_1',
     factory="a_b",
     reference="X\nY 50% #1 ~ $2 {3} \\ ^",
-    setting="bandit",
+    section="linear bandit",
     regret="at most 3",
     deterministic="",
     variance="estimated",
@@ -109,6 +109,26 @@ def test_every_algorithm_has_a_claim():
     }
 
 
+def test_every_claim_has_its_section():
+    """A claim of a section that is not printed would be lost."""
+    assert sorted(c.name for _, rows in sections(CLAIMS) for c in rows) == sorted(c.name for c in CLAIMS)
+    inside = {section: {c.factory for c in CLAIMS if c.section == section} for _, section, _ in SECTIONS}
+    assert inside["logistic bandit"] == {"glb_omd", "ada_ecolog"} and inside["K-armed bandit"] == {"ucb1", "ucb_v"}
+    assert inside["duels"] == {"vacdb", "max_in_p"} and inside["tabular MDP"] == {"mvp", "ucbvi"}
+    assert {c.section for c in CLAIMS if c.table} == {"linear bandit", "linear mixture MDP"}
+
+
+def test_what_is_told_is_what_a_factory_asks_for():
+    """Nobody writes it by hand, but where a parameter is inherited and not used."""
+    told = {c.factory: c.told for c in CLAIMS}
+    assert told["oful"] == "R, B, delta" and told["save"] == "K, R, delta" and told["ucb1"] == "R"
+    assert told["ucrl_ave"] == "K, H, B, delta" and told["mvp"] == "K, v, delta" and told["fgts_va"] == "K"
+    assert told["vacdb"] == "K, B, delta, least slope"  # R is a parameter of every bandit's base
+    cells = next(rows for title, rows in sections(CLAIMS) if title.startswith("Table 1"))
+    shown = "".join(listing("text", cells[:1]).split())
+    assert "R,B,delta;" in shown and "variancenot" in shown
+
+
 def test_text_fits_and_loses_nothing():
     """Wrapping must not cut what is wrapped."""
     text = listing("text", [*CLAIMS, dataclasses.replace(AWKWARD, regret="x" * 30)])
@@ -120,7 +140,7 @@ def test_text_fits_and_loses_nothing():
 
 def test_csv_comes_back():
     """Every field of every claim, commas, quotes and line ends included."""
-    claims = [*(c for c in CLAIMS if c.setting == "bandit" and c.table), AWKWARD, *CLAIMS[-2:]]
+    claims = [*(c for c in CLAIMS if c.setting == "bandit" and c.table), AWKWARD, CLAIMS[-1], CLAIMS[-2]]
     rows = list(csv.DictReader(io.StringIO(listing("csv", claims))))
     back = [
         Claim(
@@ -164,6 +184,12 @@ def test_latex_is_escaped():
         ("sqrt(d K (d sigma^2 + R^2))", r"$\sqrt{d K (d \sigma^{2} + R^{2})}$"),
         ("d sqrt(Var*) + d^2", r"$d \sqrt{\mathrm{Var}^*} + d^{2}$"),
         ("sqrt(S A K) + S^2 A", r"$\sqrt{S A K} + S^{2} A$"),
+        ("d sqrt(K / kappa*) + kappa d^2", r"$d \sqrt{K / \kappa_*} + \kappa d^{2}$"),
+        ("sum_a sigma_a^2 / Delta_a + N", r"$\textstyle\sum_a \sigma_a^{2} / \Delta_a + N$"),
+        ("d K^(1 / (1 + eps))", r"$d K^{1 / (1 + \varepsilon)}$"),
+        ("mean: d / sqrt(K), in words; K, delta", r"mean: $d / \sqrt{K}$, in words; $K$, $\delta$"),
+        ("And", "And"),
+        ("K^(2", r"K\textasciicircum{}(2"),
         ("none claimed", "none claimed"),
         ("d_1 (so)", r"d\_1 (so)"),
         ("sqrt(d", "sqrt(d"),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,21 @@ class OneDraw:
         return jv.Confidence(state[None], state[None], self.constants.beta_scale[None])
 
 
+@pytree
+class OneReward:
+    """The same interval as an ellipsoid around an estimate, with a multiplier of the algorithm's own."""
+
+    beta_scale: Any
+    dim: int = static(default=1)
+    init, select = OneDraw.init, OneDraw.select
+
+    def update(self, state: jax.Array, choice: jv.Choice, x: jax.Array, reward: jax.Array, side: jv.Side) -> jax.Array:
+        return reward
+
+    def confidence(self, state: jax.Array) -> jv.Ellipsoids:
+        return jv.Ellipsoids(state[None, None], jnp.full((1, 1, 1), 0.25), 2 * self.beta_scale[None])
+
+
 def one_draw(half_width: float, instance: str, **more: Any) -> calibration.Case:
     """Noise uniform on ``[-half_width, half_width]``: the event has the probability ``min(1, scale / half_width)``."""
     noise = jv.noise.uniform(half_width / 3**0.5)
@@ -72,6 +88,20 @@ def test_recovers_a_known_threshold() -> None:
     wide, narrow = (found.share(run, 0.4) for run in found.runs[:2])
     assert wide.low < 0.4 < wide.high and narrow.low < 0.8 < narrow.high
     assert [run.first_seed for run in found.runs] == [0, 0, 2000, 2000]  # the finer grid has seeds of its own
+
+
+def test_an_algorithm_with_a_radius_of_its_own() -> None:
+    """It has the same event, no constants and no switch: the same counts, and a preset of one number."""
+    found = known(seeds=100)
+    algorithm = OneReward(beta_scale=np.asarray(1.0))
+    cases = [dataclasses.replace(case, player="one_reward", algorithm=algorithm) for case in KNOWN]
+    alone = calibration.calibrate(cases, seeds=100, delta=0.1, scales=TENTHS, switches=(0.0,))
+    assert [run.held for run in alone.runs] == [run.held for run in found.runs]
+    assert (alone.setting, alone.shape) == ("one_reward", {})
+    written = calibration.to_json(alone, 0.0, "jaxvar calibrate")
+    assert written["constants"] == {"beta_scale": alone.multiplier(0.0)}
+    texts = [calibrate.verdict(alone, 0.0), calibrate.summary(alone).text(), calibrate.figure(alone, 0.0).caption]
+    assert texts[0].startswith("one_reward: from") and not any("witch" in text for text in texts)
 
 
 def test_larger_multipliers_must_pass_too() -> None:
@@ -273,6 +303,30 @@ def test_shipped_preset_follows_from_its_counts(setting: str) -> None:
     assert content["versions"]["precision"] == "float64" and content["created"].startswith("20")
 
 
+@pytest.mark.parametrize("name", calibration.alone())
+def test_shipped_multiplier_of_an_algorithm_follows_from_its_counts(name: str) -> None:
+    """Fails if it was written by hand, or the bank has changed since it was measured."""
+    path = presets.PRESETS / f"{name}.json"
+    content, found = json.loads(path.read_text()), calibration.read_calibration(path)
+    assert content["claim"] is True and content["constants"] == {"beta_scale": found.multiplier(0.0)}
+    assert jv.constants.calibrated(name) == found.multiplier(0.0)
+    assert (found.setting, found.delta, found.level, found.shape) == (name, 0.01, 0.95, {})
+    assert [(c.player, c.instance, c.length, c.config) for c in found.cases] == [
+        (c.player, c.instance, c.length, c.config) for c in calibration.bank(name)
+    ]
+    assert content["command"].startswith(f"jaxvar calibrate --setting {name} --seeds {found.cases[0].seeds}")
+    assert content["versions"]["precision"] == "float64"
+
+
+def test_what_can_be_calibrated() -> None:
+    """The command names what the bank has, and every such algorithm has its multiplier."""
+    assert typing.get_args(typing.get_type_hints(calibrate.Calibrate)["setting"]) == (*SETTINGS, *calibration.alone())
+    shipped = {path.stem for path in presets.PRESETS.glob("*.json")}
+    assert shipped == {*SETTINGS, *calibration.alone()}
+    with pytest.raises(ValueError, match=r"^algorithm must be one of .*vacdb.*got 'save'"):
+        jv.constants.calibrated("save")
+
+
 def replayed(setting: str, instance: str, player: str, runs: slice) -> None:
     """Play some of the runs behind a preset again."""
     found = calibration.read_calibration(presets.PRESETS / f"{setting}.json")
@@ -293,6 +347,13 @@ def test_shipped_preset_can_be_played_again() -> None:
 def test_what_decides_can_be_played_again() -> None:
     """The same for the case that the preset hangs on, which is the longest."""
     replayed("bandit", "d = 2, noise at R", "AVE-UCB", slice(1, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["max_in_p", "ada_ecolog", "ucbvi"])
+def test_shipped_multiplier_can_be_played_again(name: str) -> None:
+    """The same for an algorithm of each game."""
+    replayed(name, calibration.bank(name)[0].instance, name, slice(1, 2))
 
 
 @pytest.mark.slow
