@@ -58,6 +58,7 @@ class Stream:
     largest_variance: float
     is_random: bool  # whether v depends on the past
     draw: Callable[[Past, jax.Array, jax.Array], Draw]  # past, a random unit vector [d], round []
+    skips_narrow: bool = False  # whether a feature narrower than 2^-l is left out, as the algorithms do
 
     @property
     def lam(self) -> float:
@@ -172,15 +173,15 @@ def _play(
         word = random.bits(jnp.stack(key), (dim + 1,))
         drawn = random.normal(word[:dim], dtype)
         anywhere = drawn / jnp.sqrt(jnp.sum(drawn * drawn, axis=0))
-        past = _advance(stream, past, stream.draw(past, anywhere, round), random.uniform(word[dim], dtype))
+        past, *_ = advance(stream, past, stream.draw(past, anywhere, round), random.uniform(word[dim], dtype))
         return past, inequalities(stream, past, round, num_rounds, delta, (constants[0], constants[1]))
 
     keys = [s.key for s in statements(stream, delta)]
     return follow_rounds(words, seeds, past, step, keys, num_rounds)
 
 
-def _advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> Past:
-    """Draw the noise with the uniform number ``u []`` and add the step to the past."""
+def advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> tuple[Past, jax.Array, jax.Array]:
+    """Draw the noise with the uniform number ``u []``; return the past with this step, and its ``x [d]`` and ``eta []``."""
     both = draw.up + draw.down
     likely = jnp.where(both > 0, draw.down / jnp.where(both > 0, both, 1), 0)
     noise = jnp.where(u < likely, draw.up, -draw.down)
@@ -188,6 +189,8 @@ def _advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> Past:
     if stream.layer:  # the layers' weight: a wide feature gets the width 2^-l, and the noise is weighted with it
         tilted = lowering.transform(past.inverse, draw.direction)
         weight = jnp.minimum(stream.width / jnp.sqrt(jnp.sum(tilted * draw.direction, axis=0)), 1)
+        if stream.skips_narrow:
+            weight = jnp.where(weight < 1, weight, 0)
     x, eta = weight * draw.direction, weight * noise
     direction = lowering.transform(past.inverse, x)
     gain = 1 / (1 + jnp.sum(direction * x, axis=0))
@@ -196,4 +199,4 @@ def _advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> Past:
     norm = jnp.sqrt(jnp.maximum(jnp.sum(total * lowering.transform(inverse, total), axis=0), 0))
     variance = past.variance + weight**2 * draw.up * draw.down
     ahead = norm / (stream.width * jnp.sqrt(jnp.where(variance > 0, variance, 1)))
-    return Past(inverse, total, past.scalar + eta, variance, norm, ahead)
+    return Past(inverse, total, past.scalar + eta, variance, norm, ahead), x, eta
