@@ -28,6 +28,8 @@ from sphinx.environment import BuildEnvironment
 
 import jaxvar
 from experiments.found import read_found
+from experiments.ledger import collect
+from experiments.ledger import table as ledger_table
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.cli import main
 from jaxvar.environments.data_bandit import TASKS
@@ -191,6 +193,11 @@ def found(experiment: str, table: str) -> str:
     return read_found(ROOT / "experiments" / experiment / "found.json").tables[table].markdown()
 
 
+def ledger() -> str:
+    """Every radius of every algorithm."""
+    return ledger_table(collect()).markdown()
+
+
 TEXTS: dict[str, Callable[..., str]] = {
     "algorithms": algorithms,
     "command_line": command_line,
@@ -198,6 +205,7 @@ TEXTS: dict[str, Callable[..., str]] = {
     "data_bandits": data_bandits,
     "entries": entries,
     "found": found,
+    "ledger": ledger,
     "makers": makers,
     "module": module,
 }
