@@ -208,8 +208,8 @@ def _measured(
 
 
 def _coverage(share: Interval, length: int | None, may_fail: float, case: str, where: str) -> Coverage:
-    low, high = float(share.low), float(share.high)
-    return Coverage(float(share.estimate), low, high, int(share.seeds), length, may_fail, case, where)
+    held, low, high = (float(f"{float(x):.9g}") for x in (share.estimate, share.low, share.high))  # the same anywhere
+    return Coverage(held, low, high, int(share.seeds), length, may_fail, case, where)
 
 
 def _keep_worst(entry: Entry, seen: Coverage) -> None:

@@ -84,16 +84,16 @@ def _bursts(past: Past, anywhere: jax.Array, round: jax.Array) -> Draw:
 def _louder(past: Past, anywhere: jax.Array, round: jax.Array) -> Draw:
     """Draw noise along the sum, and louder the larger the sum has become."""
     level = jnp.clip(0.1 + past.ahead, 0, 1) * R
-    return Draw(_along(past, anywhere), level, level)
+    return Draw(along(past, anywhere), level, level)
 
 
 def _doubling(past: Past, anywhere: jax.Array, round: jax.Array) -> Draw:
     """Draw small steps outwards until one large step back, and no noise once the sum is far ahead of its variance."""
     size = jnp.where(past.ahead > 2.5, 0, R)
-    return Draw(_along(past, anywhere), 0.2 * size, size)
+    return Draw(along(past, anywhere), 0.2 * size, size)
 
 
-def _along(past: Past, anywhere: jax.Array) -> jax.Array:
+def along(past: Past, anywhere: jax.Array) -> jax.Array:
     """Return the direction in which the sum is widest from zero, [d]; ``anywhere [d]`` while there is no sum yet."""
     direction = lowering.transform(past.inverse, past.total)
     length = jnp.sqrt(jnp.sum(direction * direction, axis=0))

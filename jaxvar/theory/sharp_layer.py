@@ -19,7 +19,7 @@ from jaxvar import lowering, parameters, random, sharp
 from jaxvar.constants import RadiusConstants
 from jaxvar.constants import sharp as preset
 from jaxvar.parameters import float_dtype
-from jaxvar.theory.martingales import STREAMS, Past, R, Stream, advance
+from jaxvar.theory.martingales import STREAMS, Draw, Past, R, Stream, advance, along
 from jaxvar.theory.running_max import Check, follow_rounds, judge_seeds, single_check
 from jaxvar.theory.statement import ROUNDING, Finding, Statement, load_statements
 
@@ -29,6 +29,15 @@ TAU = 1.0  # |theta*| <= 1, and lam = 1
 LEVELS = 6  # m of Lemma 4 that are checked, from 1
 EXACT = 1e-8  # how exactly identities hold, in units of 1 + their terms
 NAMES = tuple(f"{bend:g}" for bend in sharp.BENDS)
+
+
+def _full(past: Past, anywhere: jax.Array, round: jax.Array) -> Draw:
+    """Draw noise of size R, along the error in every other round."""
+    one = jnp.ones_like(past.norm)
+    return Draw(jnp.where(round % 2 == 0, along(past, anywhere), anywhere), R * one, R * one)
+
+
+FULL = Stream("full", "noise of size R, along the error in every other round", 3, 1.0, True, _full)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +55,8 @@ class Filled:
 
 def cases() -> tuple[Filled, ...]:
     """Return the layers that are judged; the stream that stops when it is ahead needs an error of zero to begin."""
-    streams = {stream.name: stream for stream in STREAMS}
-    chosen = {"bursts": (3,), "louder": (1, 2, 3, 4), "doubling": (1, 3)}
+    streams = {stream.name: stream for stream in (*STREAMS, FULL)}
+    chosen = {"bursts": (3,), "louder": (1, 3), "doubling": (3,), "full": (1, 2, 3)}
     return tuple(
         Filled(dataclasses.replace(streams[name], layer=layer, skips_narrow=True), float(name != "doubling"))
         for name, layers in chosen.items()
