@@ -2,8 +2,8 @@
 
 The ledger has a line for each algorithm and radius: as printed, the smallest that the printed proof gives, proved,
 calibrated (measured) and tuned. Nothing is played and no number is typed here. All of it is read from the package, from
-the presets of ``jaxvar calibrate`` and from the ``found.json`` of experiments, and written to ``docs/static/ledger.json``.
-The documentation shows it as a table.
+the presets of ``jaxvar calibrate`` and from the ``found.json`` of experiments. It is written to
+``docs/static/ledger.json``, and the documentation shows it as a table.
 """
 
 from __future__ import annotations
@@ -168,7 +168,9 @@ def add_coverage(entries: list[Entry]) -> None:
             word = statement.removeprefix("confidence, ").removesuffix(" radius")
             played = "tight" if word == "tight" else "paper"
             if word in statements and case.endswith(f"{played} radius"):
-                share = dataclasses.replace(failed, estimate=1 - broken / seeds, low=1 - failed.high, high=1 - failed.low)
+                share = dataclasses.replace(
+                    failed, estimate=1 - broken / seeds, low=1 - failed.high, high=1 - failed.low
+                )
                 promised = float(may_fail.removesuffix(" %")) / 100
                 seen = _coverage(share, None, promised, case, "audit")
                 _keep_worst(by_key[algorithm, statements[word]], seen)
@@ -199,9 +201,7 @@ def add_rounds(entries: list[Entry]) -> None:
                 entry.matters_seen = widest or seen.get(f"SAVE ({entry.radius})")
 
 
-def _measured(
-    claim: Claim, radius: str, scale: float, form: str, where: str, coverage: list[Coverage]
-) -> Entry:
+def _measured(claim: Claim, radius: str, scale: float, form: str, where: str, coverage: list[Coverage]) -> Entry:
     """Return the entry of a calibrated multiplier."""
     proof = "none: seen to hold"
     return Entry(claim.name, claim.factory, radius, "measured", scale, form, False, proof, where, coverage)
@@ -250,11 +250,12 @@ def table(entries: list[Entry]) -> Table:
         Column("(seen)", "number"),
     )
     caption = (
-        "Every radius. Kind: printed, as in its source; smallest, the smallest constants of the printed proof, which is "
-        "not complete for them; proved, with all constants; measured, a multiplier at which the confidence event was seen "
-        "to hold; tuned, one with the least regret on held-out seeds. Held: the share of seeds in which the radius held in "
-        "all rounds, in the worst case that was played, with its 95 % Clopper-Pearson interval; empty where that was not "
-        "measured. The last columns: from which round on regret depends on the noise, at d = 2 with two arms."
+        "Every radius. Kind: printed, as in its source; smallest, the smallest constants of the printed proof, which "
+        "is not complete for them; proved, with all constants; measured, a multiplier at which the confidence event "
+        "was seen to hold; tuned, one with the least regret on held-out seeds. Held: the share of seeds in which the "
+        "radius held in all rounds, in the worst case that was played, with its 95 % Clopper-Pearson interval; empty "
+        "where that was not measured. The last columns: from which round on regret depends on the noise, at d = 2 "
+        "with two arms."
     )
     return Table(caption, columns, tuple(rows))
 

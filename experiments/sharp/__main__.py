@@ -1,4 +1,4 @@
-"""``python -m experiments sharp``: how often the radius ``sharp`` holds, by how much, and what each of its steps gains."""
+"""``python -m experiments sharp``: how often the radius ``sharp`` holds, by how much, and what its steps gain."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def coverage_table(cases: Sequence[Covered]) -> Table:
     )
     caption = (
         f"Seeds in which the radius sharp held in all layers and rounds, with the 95 % Clopper-Pearson interval; "
-        f"{1 - DELTA:g} is promised (delta = {DELTA:g}). K: rounds, or episodes of UCRL-AVE. Then quantiles over seeds of "
-        "the largest error / radius."
+        f"{1 - DELTA:g} is promised (delta = {DELTA:g}). K: rounds, or episodes of UCRL-AVE. Then quantiles over seeds "
+        "of the largest error / radius."
     )
     return Table(caption, columns, tuple(rows))
 
@@ -116,7 +116,9 @@ def slack_figure(cases: Sequence[Covered], players: Sequence[str]) -> Drawing:
                     mine = look[names[i]]
                     axis.plot([low, high], [at, at], color=mine.colour, linewidth=1.0)
                     axis.plot([low], [at], color=mine.colour, marker="|", markersize=3)
-                    point = axis.plot([near], [at], color=mine.colour, marker=mine.marker, markersize=3, linestyle="none")
+                    point = axis.plot(
+                        [near], [at], color=mine.colour, marker=mine.marker, markersize=3, linestyle="none"
+                    )
                     handles[names[i]] = point[0]
             axis.axvline(1, color=VERMILION, linewidth=0.9, linestyle=(0, (4, 2)))
             axis.set(xlim=(0, 1.1), ylim=(len(instances) - 0.4, -0.6), xlabel="error / radius")

@@ -1,7 +1,8 @@
 """How often the radius ``sharp`` holds: the bank of ``jaxvar calibrate``, played with it by SAVE, AVE-UCB and UCRL-AVE.
 
-A case is an algorithm on an instance, or one layer that learns from a stream of the audit. Of every seed and layer the largest ratio of error to radius over all rounds is
-kept, in one file per case: a run that was interrupted plays what is missing.
+A case is an algorithm on an instance, or one layer that learns from a stream of the audit. Of every seed and layer the
+largest ratio of error to radius over all rounds is kept, in one file per case: a run that was interrupted plays what is
+missing.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from jaxvar.game import is_episodic
 from jaxvar.parameters import Array, pytree
 from jaxvar.simulate import simulate
 from jaxvar.study.factories import in_precision
-from jaxvar.theory.calibration import Case, bank
+from jaxvar.theory.calibration import Case, bank, bank_file
 from jaxvar.theory.running_max import play_blocks
-from jaxvar.theory.sharp_layer import Filled, play_layer, statements
+from jaxvar.theory.sharp_layer import Filled, play_layer
 from jaxvar.theory.sharp_layer import cases as streams
 
 DELTA = 0.01
 KEY = 11  # not the calibration's, so that its seeds are others
 PLAYERS = ("SAVE, optimistic", "AVE-UCB", "UCRL-AVE")  # with the widest arm SAVE's choices hardly depend on rewards
-LENGTHS = {"bandit": 100, "episodes": 8}  # rounds or episodes: what 100,000 seeds of all cases can afford
-STREAM_LENGTH = 600  # one direction of layer 3 is then full
-OTHER_LENGTHS = {"d = 2, noise at R": 400, "d = 20, noise at R": 50, "lower bound, d = 4": 40}
+LENGTHS = {"bandit": 100, "episodes": 5}  # rounds or episodes: what 100,000 seeds of all cases can afford
+STREAM_LENGTHS = {1: 60, 2: 200, 3: 500}  # by layer: until it is full, or nearly
+OTHER_LENGTHS = {"d = 2, noise at R": 400, "d = 20, noise at R": 50, "lower bound, d = 4": 20}
 
 
 class Slack(NamedTuple):
@@ -93,8 +94,8 @@ def length_of(setting: str, instance: str, longer: float) -> int:
 def bank_cases(setting: str, longer: float) -> list[Case]:
     """Return the cases of a setting, each with its own length."""
     cases = []
-    for length in sorted({LENGTHS[setting], *OTHER_LENGTHS.values()}):
-        found = bank(setting, delta=DELTA, length=max(2, round(longer * length)), shape={"preset": "sharp"})
+    for length in sorted({length_of(setting, i["label"], longer) for i in bank_file()[setting]["instances"]}):
+        found = bank(setting, delta=DELTA, length=length, shape={"preset": "sharp"})
         cases += [c for c in found if c.player in PLAYERS and c.length == length_of(setting, c.instance, longer)]
     return cases
 
@@ -117,11 +118,11 @@ def play_case(case: Case, seeds: int) -> Array:
 
 def play_stream(number: int, filled: Filled, length: int, seeds: int) -> Array:
     """Return the largest ratio of every seed in the layer that is filled, [seeds, layers]."""
-    play = functools.partial(play_layer, filled=filled, num_rounds=length, delta=DELTA)
+    play = functools.partial(play_layer, filled=filled, num_rounds=length, delta=DELTA, keys=("radius",))
     rows = play_blocks(play, random.fold_in(jax.random.key(KEY), number), seeds)
     ratio = np.zeros((seeds, filled.stream.layer))
-    ratio[:, -1] = rows[:, [s.key for s in statements(filled.stream.layer, DELTA)].index("radius"), 0]
-    return np.maximum(ratio, 0)
+    ratio[:, -1] = np.maximum(rows[:, 0, 0], 0)
+    return ratio
 
 
 def jobs(seeds: int, longer: float) -> Iterator[tuple[dict[str, Any], Callable[[], Array]]]:
@@ -132,7 +133,7 @@ def jobs(seeds: int, longer: float) -> Iterator[tuple[dict[str, Any], Callable[[
             about = {"player": case.player, "instance": case.instance, **size, "config": case.config}
             yield about, functools.partial(play_case, case, seeds)
     for number, filled in enumerate(streams()):
-        length = max(2, round(longer * STREAM_LENGTH))
+        length = max(2, round(longer * STREAM_LENGTHS[filled.stream.layer]))
         size = {"length": length, "seeds": seeds, "delta": DELTA, "key": KEY}
         about = {"player": "one layer", "instance": filled.name, **size, "config": {"norm": filled.norm}}
         yield about, functools.partial(play_stream, number, filled, length, seeds)

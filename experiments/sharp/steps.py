@@ -58,7 +58,7 @@ def by_printed(sums: Sums, constants: RadiusConstants) -> Array:
 
 
 def by_noise(sums: Sums, log: float) -> Array:
-    """Return the larger root D of ``(D - rho)^2 = (q (L + D^2) + 2 R^2 log) / (1 + q)``: the sum of the noise, then D."""
+    """Return the larger root D of ``(D - rho)^2 = (q (L + D^2) + 2 R^2 log) / (1 + q)``."""
     q, rho = sums.q, math.sqrt(sums.q)
     a, b, c = 1 / (1 + q), -2 * rho, q - (q * sums.loss + 2 * log) / (1 + q)
     return np.asarray((-b + np.sqrt(b * b - 4 * a * c)) / (2 * a))
@@ -141,8 +141,8 @@ def steps_table() -> Table:
                 rows.append((f"{level:g}", name, proved, *means))
     columns = (Column("sigma"), Column("radius"), Column("proved"))
     caption = (
-        f"Radius of each layer after {ROUNDS:,} rounds of AVE-UCB with the preset sharp, d = {DIM}, 20 arms on the sphere, "
-        f"R = 1, delta = {DELTA:g}: the mean over those of {SEEDS} seeds in which the layer has learned. All lines are "
-        "computed of the same recorded losses, weights and counts; each adds one idea to the line before it."
+        f"Radius of each layer after {ROUNDS:,} rounds of AVE-UCB with the preset sharp, d = {DIM}, 20 arms on the "
+        f"sphere, R = 1, delta = {DELTA:g}: the mean over those of {SEEDS} seeds in which the layer has learned. All "
+        "lines are computed of the same recorded losses, weights and counts; each adds one idea to the line before it."
     )
     return Table(caption, (*columns, *(Column(f"layer {n}", "number") for n in range(1, LAYERS + 1))), tuple(rows))

@@ -38,7 +38,7 @@ from jaxvar.theory.bandit import audit_save
 from jaxvar.theory.martingales import STREAMS, Draw, Past, Stream, audit_stream
 from jaxvar.theory.mixture import audit_ucrl_ave
 from jaxvar.theory.one_layer import audit_layer
-from jaxvar.theory.sharp_layer import audit_sharp
+from jaxvar.theory.sharp_layer import Filled, audit_sharp
 from jaxvar.theory.statement import (
     LEAST_SEEDS,
     Example,
@@ -55,6 +55,7 @@ __all__ = [
     "STREAMS",
     "Draw",
     "Example",
+    "Filled",
     "Finding",
     "Outcome",
     "Past",

@@ -181,7 +181,7 @@ def _play(
 
 
 def advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> tuple[Past, jax.Array, jax.Array]:
-    """Draw the noise with the uniform number ``u []``; return the past with this step, and its ``x [d]`` and ``eta []``."""
+    """Draw noise with the uniform number ``u []``; return the past after it, and the step: ``x [d]`` and ``eta []``."""
     both = draw.up + draw.down
     likely = jnp.where(both > 0, draw.down / jnp.where(both > 0, both, 1), 0)
     noise = jnp.where(u < likely, draw.up, -draw.down)

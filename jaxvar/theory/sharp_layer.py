@@ -132,14 +132,17 @@ def audit_sharp(
     """Judge the lemmas and the radius in one layer that learns from ``num_rounds`` steps of a stream."""
     num_seeds = parameters.check_count("num_seeds", num_seeds)
     num_rounds = parameters.check_count("num_rounds", num_rounds)
-    play = functools.partial(play_layer, filled=filled, num_rounds=num_rounds, delta=float(delta))
     made = statements(filled.stream.layer, delta)
+    keys = tuple(s.key for s in made)
+    play = functools.partial(play_layer, filled=filled, num_rounds=num_rounds, delta=float(delta), keys=keys)
     return judge_seeds(play, key, num_seeds, GROUP, filled.name, made)
 
 
-@functools.partial(jax.jit, static_argnames=("filled", "num_rounds", "delta"))
-def play_layer(words: jax.Array, seeds: jax.Array, *, filled: Filled, num_rounds: int, delta: float) -> jax.Array:
-    """Return the rows of the running maximum, ``[seeds, statements, 5]``."""
+@functools.partial(jax.jit, static_argnames=("filled", "num_rounds", "delta", "keys"))
+def play_layer(
+    words: jax.Array, seeds: jax.Array, *, filled: Filled, num_rounds: int, delta: float, keys: tuple[str, ...]
+) -> jax.Array:
+    """Return the rows of the running maximum of the statements ``keys``, ``[seeds, statements, 5]``."""
     stream = filled.stream
     dtype, q = float_dtype(), stream.lam
     zero, theta = jnp.zeros((), dtype), jnp.zeros(DIM, dtype).at[0].set(filled.norm)
@@ -165,7 +168,7 @@ def play_layer(words: jax.Array, seeds: jax.Array, *, filled: Filled, num_rounds
             reach=stream.width * before.norm,
             learned=layer.learned | (jnp.sum(x * x, axis=0) > 0),
         )
-        return layer, inequalities(stream, layer, theta, delta)
+        checks = inequalities(stream, layer, theta, delta)
+        return layer, {key: checks[key] for key in keys}
 
-    keys = [s.key for s in statements(stream.layer, delta)]
     return follow_rounds(words, seeds, start, step, keys, num_rounds)
