@@ -193,6 +193,14 @@ def found(experiment: str, table: str) -> str:
     return read_found(ROOT / "experiments" / experiment / "found.json").tables[table].markdown()
 
 
+def gain(before: str, after: str) -> str:
+    """The radius before and after a step of the proof of ``sharp``, by noise level and layer; steps count from 0."""
+    table = read_found(ROOT / "experiments" / "sharp" / "found.json").tables["steps"]
+    names = list(dict.fromkeys(row[1] for row in table.rows))
+    wanted = (names[int(before)], names[int(after)])
+    return dataclasses.replace(table, caption="", rows=tuple(row for row in table.rows if row[1] in wanted)).markdown()
+
+
 def ledger() -> str:
     """Every radius of every algorithm."""
     return ledger_table(collect()).markdown()
@@ -205,6 +213,7 @@ TEXTS: dict[str, Callable[..., str]] = {
     "data_bandits": data_bandits,
     "entries": entries,
     "found": found,
+    "gain": gain,
     "ledger": ledger,
     "makers": makers,
     "module": module,
