@@ -123,7 +123,7 @@ def calibrated() -> Iterator[Entry]:
             seen = _coverage(share, case.length, found.delta, text, where)
             played: Any = case.config["algorithm"]
             factory = played["name"]
-            worst[factory] = min(worst.get(factory, seen), seen, key=lambda c: c.held)
+            worst[factory] = _worse(worst[factory], seen) if factory in worst else seen
         for factory, coverage in worst.items():
             form = "practical" if factory in LAYERED else "theorem"
             name = "practical" if factory in LAYERED else "calibrated"
@@ -214,9 +214,19 @@ def _coverage(share: Interval, length: int | None, may_fail: float, case: str, w
 
 def _keep_worst(entry: Entry, seen: Coverage) -> None:
     """Keep one line for each experiment: the case in which the radius held least often."""
-    others = [c for c in entry.coverage if c.where != seen.where]
-    same = [c for c in entry.coverage if c.where == seen.where]
-    entry.coverage[:] = [*others, min([*same, seen], key=lambda c: c.held)]
+    for i, other in enumerate(entry.coverage):
+        if other.where == seen.where:
+            entry.coverage[i] = _worse(other, seen)
+            return
+    entry.coverage.append(seen)
+
+
+def _worse(first: Coverage, second: Coverage) -> Coverage:
+    """Return the case in which the radius held less often; cases that are alike are called so."""
+    if first.held != second.held:
+        return min(first, second, key=lambda c: c.held)
+    length = first.length if first.length == second.length else None
+    return dataclasses.replace(first, case="several cases alike", length=length)
 
 
 def _delta(study: Mapping[str, Any], algorithm: str) -> float:

@@ -103,6 +103,7 @@ def slack_figure(cases: Sequence[Covered], players: Sequence[str]) -> Drawing:
     shown = [case for case in cases if case.about["player"] in players]
     instances = list(dict.fromkeys(case.about["instance"] for case in shown))
     deepest = max(case.ratio.shape[1] for case in shown)
+    largest = max(float(case.ratio.max()) for case in shown)
     names = [f"layer {number}" for number in range(1, deepest + 1)]
     look, handles = looks(names), {}
     with style():
@@ -121,7 +122,7 @@ def slack_figure(cases: Sequence[Covered], players: Sequence[str]) -> Drawing:
                     )
                     handles[names[i]] = point[0]
             axis.axvline(1, color=VERMILION, linewidth=0.9, linestyle=(0, (4, 2)))
-            axis.set(xlim=(0, 1.1), ylim=(len(instances) - 0.4, -0.6), xlabel="error / radius")
+            axis.set(xlim=(0, max(1.1, 1.05 * largest)), ylim=(len(instances) - 0.4, -0.6), xlabel="error / radius")
             if len(players) > 1:
                 grid.title(axis, player)
         labels = ["\n".join(wrap(grid.figure, name, _ROOM, SMALL, most=2)) for name in instances]

@@ -34,7 +34,7 @@ DELTA = 0.01
 KEY = 11  # not the calibration's, so that its seeds are others
 PLAYERS = ("SAVE, optimistic", "AVE-UCB", "UCRL-AVE")  # with the widest arm SAVE's choices hardly depend on rewards
 LENGTHS = {"bandit": 100, "episodes": 5}  # rounds or episodes: what 100,000 seeds of all cases can afford
-STREAM_LENGTHS = {1: 60, 2: 200, 3: 500}  # by layer: until it is full, or nearly
+STREAM_LENGTHS = {1: 60, 2: 200, 3: 1200}  # by layer: until it is full, or nearly
 OTHER_LENGTHS = {"d = 2, noise at R": 400, "d = 20, noise at R": 50, "lower bound, d = 4": 20}
 
 
