@@ -29,6 +29,8 @@ from sphinx.environment import BuildEnvironment
 import jaxvar
 from experiments.found import read_found
 from experiments.speed.growth import read, tables
+from experiments.ledger import collect
+from experiments.ledger import table as ledger_table
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.claims import Claim
 from jaxvar.cli import main
@@ -210,6 +212,19 @@ def growth() -> str:
     return f"{tables(read(path))}\n![ratios of speeds](images/growth/ratios.png)\n"
 
 
+def gain(before: str, after: str) -> str:
+    """The radius before and after a step of the proof of ``sharp``, by noise level and layer; steps count from 0."""
+    table = read_found(ROOT / "experiments" / "sharp" / "found.json").tables["steps"]
+    names = list(dict.fromkeys(row[1] for row in table.rows))
+    wanted = (names[int(before)], names[int(after)])
+    return dataclasses.replace(table, caption="", rows=tuple(row for row in table.rows if row[1] in wanted)).markdown()
+
+
+def ledger() -> str:
+    """Every radius of every algorithm."""
+    return ledger_table(collect()).markdown()
+
+
 TEXTS: dict[str, Callable[..., str]] = {
     "algorithms": algorithms,
     "command_line": command_line,
@@ -218,6 +233,8 @@ TEXTS: dict[str, Callable[..., str]] = {
     "entries": entries,
     "found": found,
     "growth": growth,
+    "gain": gain,
+    "ledger": ledger,
     "makers": makers,
     "module": module,
 }

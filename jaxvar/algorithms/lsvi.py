@@ -38,7 +38,8 @@ CLAIMS = {
         "sqrt(d^3 H^4 K)",
         variance="not used",
         constants="reconstructed",
-        assumption="linear MDP, inhomogeneous, rewards add up to at most H",
+        assumption="inhomogeneous, rewards add up to at most H",
+        section="linear MDP",
         deterministic="none claimed",
     ),
     "lsvi_ucb_plus": Claim(
@@ -46,7 +47,8 @@ CLAIMS = {
         "He, Zhao, Zhou, Gu 2023",
         "d sqrt(H^3 K)",
         constants="reconstructed",
-        assumption="linear MDP, inhomogeneous, rewards add up to at most H",
+        assumption="inhomogeneous, rewards add up to at most H",
+        section="linear MDP",
     ),
 }
 

@@ -32,12 +32,13 @@ from jaxvar.figures.style import save as save_figure
 from jaxvar.files import write_whole
 from jaxvar.report.markup import render
 from jaxvar.study.factories import error_at, in_precision
-from jaxvar.theory import bandit, martingales, mixture, one_layer
+from jaxvar.theory import bandit, martingales, mixture, one_layer, sharp_layer
 from jaxvar.theory import reference_ridge as layers
 from jaxvar.theory.bandit import audit_save
 from jaxvar.theory.martingales import STREAMS, Draw, Past, Stream, audit_stream
 from jaxvar.theory.mixture import audit_ucrl_ave
 from jaxvar.theory.one_layer import audit_layer
+from jaxvar.theory.sharp_layer import Filled, audit_sharp
 from jaxvar.theory.statement import (
     LEAST_SEEDS,
     Example,
@@ -54,6 +55,7 @@ __all__ = [
     "STREAMS",
     "Draw",
     "Example",
+    "Filled",
     "Finding",
     "Outcome",
     "Past",
@@ -61,6 +63,7 @@ __all__ = [
     "Stream",
     "audit_layer",
     "audit_save",
+    "audit_sharp",
     "audit_stream",
     "audit_ucrl_ave",
     "counterexamples",
@@ -68,7 +71,7 @@ __all__ = [
 ]
 
 Run = Callable[[], list[Finding]]
-GROUPS = ("martingales", "layer", "save", "episodes")
+GROUPS = ("martingales", "layer", "save", "episodes", "sharp")
 DEEP = 6  # the layer that is filled by itself
 _FILL = 34  # its updates for each round of the other groups
 _EPISODE = 10  # rounds of the other groups for each episode, and steps in it
@@ -90,7 +93,7 @@ class Audit:
     out: OrNone[Path] = None
     """Folder for tables (text, CSV, LaTeX), figures and the page; nothing is written if not given."""
     statements: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME [NAME ...]", help_behavior_hint="")] = ()
-    """Groups (martingales, layer, save, episodes) or names of statements; all if not given."""
+    """Groups (martingales, layer, save, episodes, sharp) or names of statements; all if not given."""
     delta: float = 0.1
     """The failure probability that is promised; episodes get a tenth of it."""
     seed_key: int = 0
@@ -108,16 +111,19 @@ def cases(size: Audit) -> list[tuple[str, Run]]:
     known, wanted = keys(), size.statements
     for name in wanted:
         parameters.check_choice("statements", name, (*GROUPS, *sorted(set().union(*known.values()))))
-    makers = dict(zip(GROUPS, (_streams, _layer, _save, _episodes), strict=True))
+    makers = dict(zip(GROUPS, (_streams, _layer, _save, _episodes, _sharp), strict=True))
     chosen = [g for g in GROUPS if not wanted or g in wanted or known[g] & set(wanted)]
     return [(group, run) for group in chosen for run in makers[group](size)]
 
 
 def keys() -> dict[str, set[str]]:
     """Return the names of the statements of each group."""
-    groups = zip(GROUPS, (martingales.GROUP, one_layer.GROUP, bandit.GROUP, mixture.GROUP), strict=True)
-    radii = layers.judged("bandit")
-    return {group: {s.key for s in load_statements(name, delta=0.1, radii=radii)} for group, name in groups}
+    names = (martingales.GROUP, one_layer.GROUP, bandit.GROUP, mixture.GROUP, sharp_layer.GROUP)
+    radii = dict.fromkeys(GROUPS, tuple(layers.judged("bandit"))) | {"sharp": sharp_layer.NAMES}
+    return {
+        group: {s.key for s in load_statements(name, delta=0.1, radii=radii[group])}
+        for group, name in zip(GROUPS, names, strict=True)
+    }
 
 
 def _key(size: Audit, group: str) -> jax.Array:
@@ -169,6 +175,12 @@ def _episodes(size: Audit) -> list[Run]:
         case, key = f"random mixture, {radius} radius", _key(size, "episodes")
         made.append(functools.partial(run, case=case, key=key, is_proved=is_proved))
     return made
+
+
+def _sharp(size: Audit) -> list[Run]:
+    run = functools.partial(audit_sharp, num_seeds=size.seeds, num_rounds=size.rounds, delta=size.delta)
+    key = _key(size, "sharp")
+    return [functools.partial(run, filled, key=random.fold_in(key, i)) for i, filled in enumerate(sharp_layer.cases())]
 
 
 @exit_code

@@ -58,6 +58,7 @@ class Stream:
     largest_variance: float
     is_random: bool  # whether v depends on the past
     draw: Callable[[Past, jax.Array, jax.Array], Draw]  # past, a random unit vector [d], round []
+    skips_narrow: bool = False  # whether a feature narrower than 2^-l is left out, as the algorithms do
 
     @property
     def lam(self) -> float:
@@ -83,16 +84,16 @@ def _bursts(past: Past, anywhere: jax.Array, round: jax.Array) -> Draw:
 def _louder(past: Past, anywhere: jax.Array, round: jax.Array) -> Draw:
     """Draw noise along the sum, and louder the larger the sum has become."""
     level = jnp.clip(0.1 + past.ahead, 0, 1) * R
-    return Draw(_along(past, anywhere), level, level)
+    return Draw(along(past, anywhere), level, level)
 
 
 def _doubling(past: Past, anywhere: jax.Array, round: jax.Array) -> Draw:
     """Draw small steps outwards until one large step back, and no noise once the sum is far ahead of its variance."""
     size = jnp.where(past.ahead > 2.5, 0, R)
-    return Draw(_along(past, anywhere), 0.2 * size, size)
+    return Draw(along(past, anywhere), 0.2 * size, size)
 
 
-def _along(past: Past, anywhere: jax.Array) -> jax.Array:
+def along(past: Past, anywhere: jax.Array) -> jax.Array:
     """Return the direction in which the sum is widest from zero, [d]; ``anywhere [d]`` while there is no sum yet."""
     direction = lowering.transform(past.inverse, past.total)
     length = jnp.sqrt(jnp.sum(direction * direction, axis=0))
@@ -172,15 +173,15 @@ def _play(
         word = random.bits(jnp.stack(key), (dim + 1,))
         drawn = random.normal(word[:dim], dtype)
         anywhere = drawn / jnp.sqrt(jnp.sum(drawn * drawn, axis=0))
-        past = _advance(stream, past, stream.draw(past, anywhere, round), random.uniform(word[dim], dtype))
+        past, *_ = advance(stream, past, stream.draw(past, anywhere, round), random.uniform(word[dim], dtype))
         return past, inequalities(stream, past, round, num_rounds, delta, (constants[0], constants[1]))
 
     keys = [s.key for s in statements(stream, delta)]
     return follow_rounds(words, seeds, past, step, keys, num_rounds)
 
 
-def _advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> Past:
-    """Draw the noise with the uniform number ``u []`` and add the step to the past."""
+def advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> tuple[Past, jax.Array, jax.Array]:
+    """Draw noise with the uniform number ``u []``; return the past after it, and the step: ``x [d]`` and ``eta []``."""
     both = draw.up + draw.down
     likely = jnp.where(both > 0, draw.down / jnp.where(both > 0, both, 1), 0)
     noise = jnp.where(u < likely, draw.up, -draw.down)
@@ -188,6 +189,8 @@ def _advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> Past:
     if stream.layer:  # the layers' weight: a wide feature gets the width 2^-l, and the noise is weighted with it
         tilted = lowering.transform(past.inverse, draw.direction)
         weight = jnp.minimum(stream.width / jnp.sqrt(jnp.sum(tilted * draw.direction, axis=0)), 1)
+        if stream.skips_narrow:
+            weight = jnp.where(weight < 1, weight, 0)
     x, eta = weight * draw.direction, weight * noise
     direction = lowering.transform(past.inverse, x)
     gain = 1 / (1 + jnp.sum(direction * x, axis=0))
@@ -196,4 +199,4 @@ def _advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> Past:
     norm = jnp.sqrt(jnp.maximum(jnp.sum(total * lowering.transform(inverse, total), axis=0), 0))
     variance = past.variance + weight**2 * draw.up * draw.down
     ahead = norm / (stream.width * jnp.sqrt(jnp.where(variance > 0, variance, 1)))
-    return Past(inverse, total, past.scalar + eta, variance, norm, ahead)
+    return Past(inverse, total, past.scalar + eta, variance, norm, ahead), x, eta

@@ -135,11 +135,16 @@ def judge_seeds(
     statements: Sequence[Statement],
 ) -> list[Finding]:
     """Judge statements by the rows that ``play(words, seeds)`` returns, see :func:`follow_rounds`."""
+    rows = play_blocks(play, key, num_seeds)
+    return [finding(group, case, s, rows[:, i]) for i, s in enumerate(statements)]
+
+
+def play_blocks(play: Callable[..., jax.Array], key: jax.Array, num_seeds: int) -> Array:
+    """Return the rows that ``play(words, seeds)`` returns for all seeds, [num_seeds, statements, 5]."""
     words = random.key_words(parameters.check_key("key", key))
     block = np.arange(min(_BLOCK, num_seeds), dtype=np.uint32)
     parts = [np.asarray(play(words, start + block)) for start in range(0, num_seeds, _BLOCK)]
-    rows = np.concatenate(parts)[:num_seeds].astype(np.float64)
-    return [finding(group, case, s, rows[:, i]) for i, s in enumerate(statements)]
+    return np.concatenate(parts)[:num_seeds].astype(np.float64)
 
 
 def judge_simulation(

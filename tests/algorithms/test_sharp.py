@@ -182,3 +182,28 @@ def test_layers_share_delta_with_the_regression(constants: str) -> None:
     state = state._replace(layers=state.layers._replace(count=jnp.full(4, 9, jnp.int32), loss=jnp.full(4, 0.5)))
     np.testing.assert_allclose(whole.radii(state), half.radii(state), rtol=1e-12)
     np.testing.assert_allclose(whole.plain.delta, 0.01, rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [jv.save, jv.ave_ucb])
+def test_radius_in_play_is_that_of_the_layers_own_sums(make) -> None:
+    """Fails for half the radius, a squared weight or another layer's radius: every layer again from a trace."""
+    algorithm = make(2, 120, constants="sharp", capacity=4, delta=0.05, noise_bound=0.5)
+    environment = jv.linear_bandit(2, 6, noise=jv.noise.two_point(0.5))
+    trace = jv.trace(algorithm, environment, jax.random.key(5), num_rounds=120)
+    number, weight = np.asarray(trace.layer), np.asarray(trace.weight)
+    arms = np.asarray(trace.arms)[np.arange(120), np.asarray(trace.action)]
+    assert set(number) >= {1, 2}
+    for layer in set(number) - {0}:
+        here, q = number == layer, 4.0**-layer
+        Z = q * np.eye(2)
+        for a, w in zip(arms[here], weight[here], strict=True):
+            np.testing.assert_allclose(w, 2.0**-layer / np.sqrt(a @ np.linalg.solve(Z, a)), rtol=1e-4)
+            Z = Z + w**2 * np.outer(a, a)
+        x, y = weight[here, None] * arms[here], weight[here] * np.asarray(trace.reward)[here]
+        theta = np.linalg.solve(Z, x.T @ y)
+        loss = np.sum((y - x @ theta) ** 2) + q * theta @ theta
+        if layer < 3:
+            expected = np.sqrt(q * (1 + loss) + 2 * 0.25 * np.log(layer * (layer + 1) / 0.05))
+        else:
+            expected = radius(layer, loss, delta=0.05, bound=0.5)
+        np.testing.assert_allclose(np.asarray(trace.state.beta_hat)[-1, layer - 1], expected, rtol=1e-3)

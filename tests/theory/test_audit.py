@@ -347,6 +347,6 @@ def test_a_check_without_a_statement_is_refused() -> None:
 def test_statements_have_names_of_their_own_and_labels() -> None:
     for group, names in cases.keys().items():
         assert group in cases.GROUPS
-        assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
+        assert all(re.fullmatch(r"[a-z0-9.-]+", name) for name in names)
     wanted = cases.cases(cases.Audit(statements=("count-printed",)))
     assert {group for group, _ in wanted} == {"save", "episodes"}
