@@ -28,9 +28,9 @@ from sphinx.environment import BuildEnvironment
 
 import jaxvar
 from experiments.found import read_found
-from experiments.speed.growth import read, tables
 from experiments.ledger import collect
 from experiments.ledger import table as ledger_table
+from experiments.speed.growth import read, tables
 from jaxvar.algorithms.catalogue import CLAIMS
 from jaxvar.claims import Claim
 from jaxvar.cli import main
