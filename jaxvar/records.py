@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import parameters
-from jaxvar.algorithms.interface import Recommender, Side
+from jaxvar import cholesky, parameters
+from jaxvar.algorithms.interface import Ellipsoids, Recommender, Side
 from jaxvar.environments.interface import Observation
 from jaxvar.lowering import take
 from jaxvar.parameters import pytree, static
@@ -144,8 +144,8 @@ class ConfidenceEvent:
     """The event that ``|theta_hat - theta*|_Sigma <= beta`` has held in each layer in every round so far.
 
     Needs an algorithm with ``confidence`` and an instance with ``theta_star``. See
-    :class:`jaxvar.algorithms.interface.Confidence` for the identity it rests on; in float32 its rounding error is
-    about 1e-7 times the sum of squared noise, so use float64 for claims about coverage.
+    :class:`jaxvar.algorithms.interface.Confidence` for the identity it rests on where squares are minimised; in float32
+    its rounding error is about 1e-7 times the sum of squared noise, so use float64 for claims about coverage.
     """
 
     name = "confidence"
@@ -168,8 +168,14 @@ class ConfidenceEvent:
         learned = jnp.sum(jnp.where(numbers[:, None] == layers[None], (noise * noise)[None], 0), axis=1)
         noise_loss = memory.noise_loss + learned
         shape, theta_star = algorithm.confidence(event.state), instance.theta_star
-        at_truth = noise_loss + shape.ridge * jnp.sum(theta_star * theta_star, axis=0)
-        inside = at_truth - shape.loss <= shape.beta_hat**2
+        if isinstance(shape, Ellipsoids):
+            pairs = [(theta - theta_star, inv) for theta, inv in zip(shape.theta_hat, shape.sigma_inv, strict=True)]
+            solved = [jnp.sum(away * cholesky.solve(cholesky.factor(inv), away), axis=0) for away, inv in pairs]
+            distance2 = jnp.stack(solved)
+        else:
+            at_truth = noise_loss + shape.ridge * jnp.sum(theta_star * theta_star, axis=0)
+            distance2 = at_truth - shape.loss
+        inside = distance2 <= shape.beta_hat**2
         return ConfidenceMemory(noise_loss, memory.held & inside)
 
     def read(self, memory: ConfidenceMemory) -> jax.Array:

@@ -11,11 +11,11 @@ arrays of fixed shapes; where it has a ``status`` (int32, bits of :mod:`jaxvar.s
 arms come and go, ``side.available`` says which are there; the choice of another one is reported as
 ``status.ABSENT``.
 
-Optional methods: ``with_fixed_arms(arms)`` returns the algorithm to use when the decision set never changes; where
-the arms stay the same but come and go, it is called only if it takes ``masked``, with ``masked=True``. ``grow()``
-returns one with more capacity, to rerun with after ``status.CAPACITY``, and ``confidence(state)`` returns
-:class:`Confidence`. ``recommend(state, arms, side)`` returns the index of the arm that the algorithm takes for the best
-after the rounds so far, of those in ``side.available``: :func:`jaxvar.record.simple_regret` records its regret. A
+Optional methods: ``with_fixed_arms(arms)`` returns the algorithm to use when the decision set never changes; where the
+arms stay the same but come and go, it is called only if it takes ``masked``, with ``masked=True``. ``grow()`` returns
+one with more capacity, to rerun with after ``status.CAPACITY``, and ``confidence(state)`` returns :class:`Confidence`
+or :class:`Ellipsoids`. ``recommend(state, arms, side)`` returns the index of the arm that the algorithm takes for the
+best after the rounds so far, of those in ``side.available``: :func:`jaxvar.record.simple_regret` records its regret. A
 ``num_rounds`` (``num_episodes``), ``noise_bound`` or ``norm_bound`` that the run or the environment exceeds is said in
 a warning, unless the algorithm names it in ``unused``.
 
@@ -89,6 +89,14 @@ class Confidence(NamedTuple):
 
     loss: jax.Array  # [layers]   F(theta_hat)
     ridge: jax.Array  # [layers]
+    beta_hat: jax.Array  # [layers]
+
+
+class Ellipsoids(NamedTuple):
+    """The ellipsoids ``|theta - theta_hat|_Sigma <= beta`` themselves, where no sum of squares is minimised."""
+
+    theta_hat: jax.Array  # [layers, d]
+    sigma_inv: jax.Array  # [layers, d, d]
     beta_hat: jax.Array  # [layers]
 
 
