@@ -110,7 +110,7 @@ def test_units_and_the_order_of_arms_change_no_choice(name):
     plain, order = actions(), np.array([3, 0, 4, 1, 2])
     np.testing.assert_array_equal(actions(4.0), plain)
     np.testing.assert_array_equal(order[actions(order=order)], plain)
-    assert len(set(plain[:50])) > 1
+    assert len(set(plain)) > 1
 
 
 @pytest.mark.slow
