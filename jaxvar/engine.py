@@ -314,8 +314,9 @@ def is_accelerator(mesh: Mesh) -> bool:
 
 
 def can_grow(algorithm: Any) -> bool:
-    """Return whether there is one with more capacity."""
-    return hasattr(algorithm, "grow") and algorithm.grow().capacity > algorithm.capacity
+    """Return whether there is one with more capacity, or with more memory where there are no layers."""
+    size = "capacity" if hasattr(algorithm, "capacity") else "memory"
+    return hasattr(algorithm, "grow") and getattr(algorithm.grow(), size) > getattr(algorithm, size)
 
 
 def grown(algorithm: T) -> T:

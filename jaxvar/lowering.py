@@ -103,6 +103,11 @@ def combine(rows: jax.Array, weights: jax.Array) -> jax.Array:
     return functools.reduce(operator.add, (rows[j] * weights[j] for j in range(rows.shape[0])))
 
 
+def gram(rows: jax.Array, weights: jax.Array) -> jax.Array:
+    """Return ``sum_j weights[j] * rows[j] rows[j]^T`` for ``rows [N, d]`` and ``weights [N]``, [d, d]."""
+    return jnp.stack([combine(rows, (weights * rows[:, i])[:, None]) for i in range(rows.shape[1])])
+
+
 def quadratic(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     """Return ``a^T M a >= 0`` for each row of ``arms [N, d]`` and a positive definite ``matrix [d, d]``, [N].
 

@@ -19,6 +19,7 @@ from jaxvar.algorithms.ada_ecolog import ada_ecolog
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.ellipsoid import confidence_ball, cw_oful, greedy, oful
 from jaxvar.algorithms.glb_omd import glb_omd
+from jaxvar.algorithms.heavy_oful import heavy_oful, hvt_ucb
 from jaxvar.algorithms.interface import Choice, Confidence, Ellipsoids, Model, Pair, Side, Step
 from jaxvar.algorithms.lin_vdts import lin_vdts
 from jaxvar.algorithms.lsvi import lsvi_ucb, lsvi_ucb_plus
@@ -112,9 +113,11 @@ __all__ = [
     "glb_omd",
     "graded_mdp",
     "greedy",
+    "heavy_oful",
     "hf_ucrl_vtr_plus",
     "horizon_dependent_mdp",
     "horizon_free_mdp",
+    "hvt_ucb",
     "hypercube_bandit",
     "hypercube_blocks",
     "k_armed",

@@ -275,6 +275,7 @@ def _raise_if_failed(bits: jax.Array, rounds: jax.Array) -> None:
     remedy = ""
     if found & status.CAPACITY:
         remedy = (
-            "; build the algorithm with a larger capacity=, or call run, trace or simulate outside of jit: they grow it"
+            "; build the algorithm with a larger capacity= (or memory=), or call run, trace or simulate outside of jit"
+            ": they grow it"
         )
     raise SimulationError(f"failed:{of} in round {int(np.asarray(rounds)[where])}, {status.describe(found)}{remedy}")

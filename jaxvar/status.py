@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-CAPACITY = 1  # a layer deeper than those stored was asked for
+CAPACITY = 1  # a layer deeper than those stored was asked for, or more rounds than are remembered
 NONFINITE = 2  # a reward, a mean or an estimate was NaN or infinite
 INDEFINITE = 4  # the inverse of a design matrix lost its positive definiteness
 MODEL = 8  # a Markov decision process is none: rows that are no distributions, or a path with too much reward
@@ -11,7 +11,7 @@ ABSENT = 32  # an arm was chosen that was not available in the round
 UNSOLVED = 64  # an estimate's equation was not solved up to rounding
 
 _MEANING = {
-    CAPACITY: "a layer deeper than the stored capacity was needed",
+    CAPACITY: "a layer deeper than the stored capacity was needed, or more rounds than are remembered",
     NONFINITE: "a NaN or an infinite number appeared",
     INDEFINITE: "an inverse design matrix lost its positive definiteness",
     MODEL: "the model's transition rows or first states are not distributions, or a path collects more reward than 1",

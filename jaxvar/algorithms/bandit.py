@@ -64,6 +64,15 @@ def declare_capacity() -> Any:
     )
 
 
+def declare_memory(what: str) -> Any:
+    """Declare the parameter ``memory``, the same for all algorithms that remember rounds one by one."""
+    return count(
+        default=None,
+        rule=lambda self: 2000 if parameters.is_traced(self.num_rounds) else int(np.max(np.asarray(self.num_rounds))),
+        doc=f"{what}, K if not given; time and memory of a round grow with it. One more sets ``status.CAPACITY``.",
+    )
+
+
 @jax.custom_jvp
 def best(values: jax.Array, allowed: jax.Array, tolerance: Number, unit: Number) -> jax.Array:
     """Return which of the ``allowed [N, ...]`` have a value within the tolerance of the best, bool [N, ...]."""

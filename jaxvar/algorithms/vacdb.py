@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import cholesky, parameters, random, ridge, status
-from jaxvar.algorithms.bandit import EXPLORE, EXPLORE_DOC, Eliminating, FixedArms, declare_capacity
+from jaxvar.algorithms.bandit import EXPLORE, EXPLORE_DOC, Eliminating, FixedArms, declare_capacity, declare_memory
 from jaxvar.algorithms.interface import Ellipsoids, Pair, Side, by_rule
 from jaxvar.claims import Claim
-from jaxvar.lowering import combine, inner, is_layer, largest, quadratic, take
-from jaxvar.parameters import Number, choice, count, factory, number, pytree
+from jaxvar.lowering import combine, gram, inner, is_layer, largest, quadratic, take
+from jaxvar.parameters import Number, choice, factory, number, pytree
 
 CLAIMS = {
     "vacdb": Claim(
@@ -78,8 +78,7 @@ def maximum_likelihood(
         mu = jax.nn.sigmoid(inner(z, theta))
         gradient = ridge * theta + combine(z, (weight * mu - won)[:, None])
         slopes = weight * mu * (1 - mu)
-        hessian = jnp.stack([combine(z, (slopes * z[:, i])[:, None]) for i in range(dim)])
-        step = cholesky.solve(cholesky.factor(hessian + ridge * jnp.eye(dim, dtype=z.dtype)), gradient)
+        step = cholesky.solve(cholesky.factor(gram(z, slopes) + ridge * jnp.eye(dim, dtype=z.dtype)), gradient)
         far = largest(jnp.where(weight > 0, jnp.abs(inner(z, step)), 0))  # beyond a logit of 4 slopes tell nothing
         return theta - step * jnp.minimum(1, 4 / jnp.maximum(far, 4)), jnp.sqrt(jnp.sum(step * step, axis=0))
 
@@ -109,12 +108,7 @@ class LogisticDuels(FixedArms):
     beta_scale: Number = number(
         at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius; 1 is the theorem."
     )
-    memory: int = count(
-        default=None,
-        rule=lambda self: 2000 if parameters.is_traced(self.num_rounds) else int(np.max(np.asarray(self.num_rounds))),
-        doc="duels to remember where arms change from round to round, K if not given; time and memory of a round grow "
-        "with it. One more sets ``status.CAPACITY``.",
-    )
+    memory: int = declare_memory("duels to remember where arms change from round to round")
 
     @property
     def unit(self) -> Number:

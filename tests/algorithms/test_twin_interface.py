@@ -53,9 +53,9 @@ SIZES = {
     "num_rounds": NUM_ROUNDS,
     "num_episodes": NUM_EPISODES,
     "capacity": 8,
-    "memory": NUM_DUELS,
+    "memory": NUM_ROUNDS,
 }
-SLOW = ("vacdb", "lsvi_ucb", "lsvi_ucb_plus")  # in all variants; others are quick as they are by default
+SLOW = ("heavy_oful", "vacdb", "lsvi_ucb", "lsvi_ucb_plus")  # in all variants; others are quick as they are by default
 CASES = [(name, end) for name in TWINS for end in table.variants(FACTORIES[name])]
 
 trace = functools.partial(jax.jit, static_argnames=("num_rounds", "num_episodes"))(jv.trace)
