@@ -19,7 +19,7 @@ from jaxvar.algorithms.interface import Confidence, Model, Step, by_rule
 from jaxvar.algorithms.noise_adaptive import Losan
 from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, ellipsoid_bound, known_model, regression_pair
 from jaxvar.claims import Claim
-from jaxvar.lowering import norm, transform
+from jaxvar.lowering import each_layer, norm, transform
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, flag, number, part, pytree
 
 CLAIM = Claim(
@@ -129,7 +129,7 @@ class UcrlAve(ConfidentPlanner):
         layers, num_layers = state.layers, self.num_layers
         q, beta = ridge.scales(self.capacity, self.dtype), self.radii(state)
         # beta |f|_{Sigma^-1} = sqrt(f^T (beta^2 / q) P f)
-        shapes = [layers.scaled_inv[i] * (beta[i] ** 2 / q[i]) for i in range(self.capacity)]
+        shapes = each_layer(lambda inverse, beta, q: inverse * (beta**2 / q), layers.scaled_inv, beta, q)
         # Layers beyond L are stored but not used: the first stands in their place, and nothing is asked per pair.
         used = [(i < num_layers) | (i == 0) for i in range(self.capacity)]
         thetas = [jnp.where(used[i], layers.theta_hat[i], layers.theta_hat[0]) for i in range(self.capacity)]
@@ -138,8 +138,8 @@ class UcrlAve(ConfidentPlanner):
 
         def bound(feature: jax.Array) -> jax.Array:  # line 7
             least = empty * jnp.sqrt(jnp.sum(feature * feature, axis=1))
-            for i in range(self.capacity):
-                least = jnp.minimum(least, ellipsoid_bound(feature, thetas[i], shapes[i]))
+            for upper in each_layer(lambda theta, shape: ellipsoid_bound(feature, theta, shape), thetas, shapes):
+                least = jnp.minimum(least, upper)
             if state.plain is not None:
                 regression, radius = state.plain.regression, self.plain.beta(state.plain)
                 upper = ellipsoid_bound(feature, regression.theta_hat, regression.sigma_inv * radius**2)
@@ -153,8 +153,9 @@ class UcrlAve(ConfidentPlanner):
         feature, target = regression_pair(plan, step)
         q, num_layers = ridge.scales(self.capacity, self.dtype), self.num_layers
         layer, weight = jnp.int32(0), jnp.zeros_like(target)
+        widths = each_layer(lambda inverse: norm(feature[None], inverse)[0], state.layers.scaled_inv)  # times sqrt(q)
         for i in reversed(range(self.capacity)):  # lines 14-15 and 17: the lowest layer comes last and wins
-            width = norm(feature[None], state.layers.scaled_inv[i])[0]  # times sqrt(q)
+            width = widths[i]
             wide = (width >= q[i]) & (i < num_layers)
             layer = jnp.where(wide, i + 1, layer)
             weight = jnp.where(wide, q[i] / width, weight)

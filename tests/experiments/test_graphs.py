@@ -254,7 +254,7 @@ def test_the_compiler_still_writes_what_is_read():
 
 @pytest.mark.parametrize("name", ["save", "ucrl_ave"])
 def test_rounds_are_graphs(name):
-    # Of a bandit one graph holds the whole round.
+    # One graph holds the whole round, or the whole episode.
     gpu()
     with precision("float32"):
         game = episodic_game(SMALL) if name == "ucrl_ave" else bandit_game(SMALL, name, False)
@@ -262,8 +262,7 @@ def test_rounds_are_graphs(name):
         found = measure_graph(*game, 256, turns)
     assert found.counts is not None and found.blocks == 1
     assert found.counts.nodes + found.counts.outside == found.kernels
-    if name == "save":
-        assert (found.counts.graphs, found.counts.outside) == (1, 0)
+    assert (found.counts.graphs, found.counts.outside) == (1, 0)
     assert 1 < found.counts.chain < found.kernels
     assert 0 < found.must_move_per_seed <= found.moved_per_seed
 
