@@ -18,7 +18,6 @@ from experiments.atlas.page import write_page
 from experiments.atlas.studies import SIZES, as_toml, map_studies, tuning_studies
 from experiments.experiment import FOLDER, Conclusions, publish
 from jaxvar.figures import save
-from jaxvar.files import write_whole
 from jaxvar.study.definition import Study
 from jaxvar.study.factories import RunError
 from jaxvar.study.result import StudyResult
@@ -45,6 +44,10 @@ class Options:
 def run(options: Options) -> tuple[Atlas, Conclusions, dict[str, StudyResult]]:
     """Run what is left of the studies: first those that tune, then the maps with the multipliers that they choose."""
     size, out = SIZES[options.size], Path(options.out or f"results/atlas/{options.size}")
+    names = [*(f"{kind}_{shape}" for kind, shape, _ in size.problems), "episodes"]
+    wanted = options.maps or names
+    if not set(wanted) <= set(names):
+        raise ValueError(f"maps must be some of {', '.join(names)}, got {', '.join(wanted)}")
 
     def played(studies: dict[str, Study]) -> dict[str, StudyResult]:
         found = {}
@@ -58,11 +61,7 @@ def run(options: Options) -> tuple[Atlas, Conclusions, dict[str, StudyResult]]:
 
     tuned = played(tuning_studies(size))
     best = {name: value for tune in tuned.values() for name, value in tuning.chosen(tune).items()}
-    studies = map_studies(size, best)
-    unknown = [name for name in options.maps if name not in studies]
-    if unknown:
-        raise ValueError(f"maps must be some of {', '.join(studies)}, got {', '.join(unknown)}")
-    results = played({name: study for name, study in studies.items() if name in (options.maps or studies)})
+    results = played({name: study for name, study in map_studies(size, best).items() if name in wanted})
     atlas = Atlas.of(results, best, options.size)
     conclusions = conclude(atlas, tuned)
     write_page(atlas, out / PAGE)
@@ -91,7 +90,7 @@ def main() -> int:
             path.unlink()
         for name, result in results.items():
             text = as_toml(Study.from_config(result.config["study"]))
-            write_whole(folder / f"{name}.toml", lambda buffer, text=text: buffer.write(text.encode()))
+            (folder / f"{name}.toml").write_text(text, "utf-8")
         for path in [*publish("atlas", conclusions, results), write_page(atlas, folder / PAGE)]:
             print(f"  {path}")
     return 0

@@ -65,10 +65,10 @@ def _safest(mode: str, scope: str, cells: list[Cell]) -> str:
     for panel, i, k in cells:
         players = panel.players(mode, scope if scope in panel.scopes else "R")
         least = np.nanmin([panel.mean[e, i, k] for e in players])
-        for name in {panel.entries[e].label for e in players}:
-            (e,) = (e for e in players if panel.entries[e].label == name)
+        for e in players:
             value = panel.mean[e, i, k]
-            ratios.setdefault(name, []).append(float(value / least) if np.isfinite(value) else np.inf)
+            ratio = float(value / least) if np.isfinite(value) else np.inf
+            ratios.setdefault(panel.entries[e].label, []).append(ratio)
     name = min(ratios, key=lambda name: max(ratios[name]))
     worst = int(np.argmax(ratios[name]))
     best = sum(ratio == 1 for ratio in ratios[name])
@@ -97,15 +97,14 @@ def adapts(atlas: Atlas) -> Table:
             where = "nowhere" if not reached else f"{panel.axis} = " + ", ".join(f"{x:g}" for x in reached)
             first = min((k for k in since if k is not None), default=None)
             rows.append((panel.title, mode, flat.count(True), flat.count(False), flat.count(None), where, first))
-    titles = ("map", "constants", "adaptive ahead", "not adaptive ahead", "open", "adaptive ahead to the end at")
-    kinds = ("text", "text", "number", "number", "number", "text")
     caption = (
         "Algorithms that adapt to the variance against those that do not, all told R only: cells in which the first of "
         "one kind is separated from all of the other kind, the columns where adapting is ahead at the largest K, and "
         "the least K from which it stays ahead in one of them."
     )
-    columns = tuple(Column(title, kind) for title, kind in zip(titles, kinds, strict=True))
-    return Table(caption, (*columns, Column("from K", "number")), tuple(rows))
+    counts = (Column(title, "number") for title in ("adaptive ahead", "not adaptive ahead", "open"))
+    places = (Column("adaptive ahead to the end at"), Column("from K", "number"))
+    return Table(caption, (Column("map"), Column("constants"), *counts, *places), tuple(rows))
 
 
 def _since(column: list[bool | None], rounds: tuple[int, ...]) -> int | None:

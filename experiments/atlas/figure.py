@@ -65,11 +65,11 @@ def _map(axis: Axes, panel: Panel, mode: str, seen: dict[str, str]) -> None:
         for k, verdict in enumerate(verdicts):
             entry = panel.entries[verdict.first]
             fill = COLOURS[colour(entry.name)]
-            hatch = None if verdict.is_decided else "////"
-            look = {"facecolor": _pale(fill), "edgecolor": "white", "linewidth": 0.5}
-            axis.add_patch(Rectangle((i, k), 1, 1, **look))
-            if hatch:
-                axis.add_patch(Rectangle((i, k), 1, 1, fill=False, edgecolor=fill, linewidth=0, hatch=hatch, alpha=0.6))
+            axis.add_patch(Rectangle((i, k), 1, 1, facecolor=_pale(fill), edgecolor="white", linewidth=0.5))
+            if not verdict.is_decided:
+                axis.add_patch(
+                    Rectangle((i, k), 1, 1, fill=False, edgecolor=fill, linewidth=0, hatch="////", alpha=0.6)
+                )
             axis.text(i + 0.5, k + 0.5, entry.player.code, ha="center", va="center", fontsize=points(5.0))
             seen[entry.name] = entry.player.code
     axis.set(xlim=(0, len(panel.x)), ylim=(0, len(panel.rounds)))

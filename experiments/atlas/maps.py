@@ -92,7 +92,7 @@ def _panels(name: str, result: StudyResult, tuned: Mapping[str, float]) -> list[
         if is_bandit:
             kind, _, shape = name.partition("_")
             title, axis = f"{KINDS[kind][0]}, {environment}, {SHAPES[shape]}", "R/σ"
-            x, notes = tuple(map(float, ratios(shape))), ()
+            x, notes = tuple(map(float, ratios(shape))), tuple[str, ...]()
         else:
             title, axis, x = f"graded MDP, {environment}", "mix", tuple(MIXES)
             notes = tuple(f"Var* {_variance(column):.2g} an episode" for column in columns.values())

@@ -45,7 +45,7 @@ def page(atlas: Atlas) -> str:
         "colour": colour,
         "data": data(atlas),
     }
-    return render("map.html", ("numbers.js", "theme.js"), own=FOLDER, **content)
+    return render("map.html", ("numbers.js", "theme.js"), FOLDER, **content)
 
 
 def write_page(atlas: Atlas, path: Path) -> Path:

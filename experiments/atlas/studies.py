@@ -21,7 +21,7 @@ HELD_OUT = 1_000_000  # the first seed of the studies that tune
 RATIOS = (1, 3, 10, 30, 100, 300, 1000)  # R / sigma; everyone is told R = 1
 MIXES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 NUM_ARMS = 20
-KINDS = {
+KINDS: dict[str, tuple[str, dict[str, object]]] = {
     "sphere": ("sphere", {"arms": "sphere"}),
     "cube": ("corners of the cube", {"arms": "hypercube"}),
     "fresh": ("fresh arms", {"fresh": True}),
@@ -93,8 +93,14 @@ EPISODES = {
     "MVP": Player("mvp", "MV", event=False),
     "UCBVI": Player("ucbvi", "UB", event=False),
 }
-SHARP = {"save": {"explore": "optimistic"}, "ave_ucb": {"intersect": True}, "ucrl_ave": {"intersect": True}}
-OPTIMISTIC = {"save": {"explore": "optimistic"}}  # SAVE's printed rule is to explore the widest arm
+SHARP: dict[str, dict[str, object]] = {
+    "save": {"explore": "optimistic"},
+    "ave_ucb": {"intersect": True},
+    "ucrl_ave": {"intersect": True},
+}
+OPTIMISTIC: dict[str, dict[str, object]] = {
+    "save": {"explore": "optimistic"}
+}  # SAVE's printed rule is to explore the widest arm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +171,7 @@ def _noise(shape: str, ratio: float, dim: int) -> object:
     if shape == "constant":
         return 1.0 / ratio
     levels = {"name": shape, "low": 1.0 / (3 * ratio), "high": 3.0 / ratio}  # 0.1 * 3^2 + 0.9 / 3^2 = 1
-    own = {
+    own: dict[str, dict[str, object]] = {
         "two_level": {"prob_high": 0.1},
         "bursts": {"period": 100, "length": 10},
         "by_arm": {"direction": [1.0, *[0.0] * (dim - 1)]},

@@ -27,7 +27,7 @@ def clean(value: str) -> str:
     return value.translate(_CONTROLS)
 
 
-def render(template: str, scripts: tuple[str, ...], *, own: Path | None = None, **content: object) -> str:
+def render(template: str, scripts: tuple[str, ...], own: Path | None = None, /, **content: object) -> str:
     """Return a whole page with our style sheet and the named ``scripts`` inside: it loads nothing else.
 
     ``own`` is a folder with a template of one's own, and with the script and the style sheet of the same name.
@@ -40,7 +40,7 @@ def render(template: str, scripts: tuple[str, ...], *, own: Path | None = None, 
     if own is not None:
         style += (own / template).with_suffix(".css").read_text("utf-8")
         script += (own / template).with_suffix(".js").read_text("utf-8")
-        made = made.overlay(loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(own), made.loader]))
+        made = made.overlay(loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(own), _loader()]))
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -55,7 +55,7 @@ def templates() -> jinja2.Environment:
     import jinja2  # only pages need it
 
     made = jinja2.Environment(
-        loader=jinja2.PackageLoader("jaxvar.report", "assets"),
+        loader=_loader(),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -64,6 +64,12 @@ def templates() -> jinja2.Environment:
     made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     made.globals.update({f.__name__: f for f in (plain, around, between, ends, short, duration, count)})
     return made
+
+
+def _loader() -> jinja2.PackageLoader:
+    import jinja2
+
+    return jinja2.PackageLoader("jaxvar.report", "assets")
 
 
 def _asset(name: str) -> str:
