@@ -30,7 +30,7 @@ class Options:
     """Run the studies of an atlas, then write its page and its figure."""
 
     size: Literal["quick", "hour", "night", "gpu"] = "quick"
-    """About 6e8, 2e10, 2e12 and 8e13 seed-rounds."""
+    """About 7e8, 2e10, 2e11 and 7e12 seed-rounds, up to K = 3,000, 10,000, 100,000 and 10,000,000."""
     out: str | None = None
     """Folder for everything; results/atlas/SIZE if not given. Studies that were interrupted there are resumed."""
     maps: tuple[str, ...] = ()

@@ -96,15 +96,27 @@ def adapts(atlas: Atlas) -> Table:
             reached = [x for x, k in zip(panel.x, since, strict=True) if k is not None]
             where = "nowhere" if not reached else f"{panel.axis} = " + ", ".join(f"{x:g}" for x in reached)
             first = min((k for k in since if k is not None), default=None)
-            rows.append((panel.title, mode, flat.count(True), flat.count(False), flat.count(None), where, first))
+            counts = (flat.count(True), flat.count(False), flat.count(None))
+            rows.append((panel.title, mode, *counts, where, first, _gain(panel, mode, 0), _gain(panel, mode, -1)))
     caption = (
         "Algorithms that adapt to the variance against those that do not, all told R only: cells in which the first of "
         "one kind is separated from all of the other kind, the columns where adapting is ahead at the largest K, and "
-        "the least K from which it stays ahead in one of them."
+        "the least K from which it stays ahead in one of them; and the least mean regret of those that do not adapt "
+        "over that of those that do, at the largest K in the first and in the last column."
     )
     counts = (Column(title, "number") for title in ("adaptive ahead", "not adaptive ahead", "open"))
     places = (Column("adaptive ahead to the end at"), Column("from K", "number"))
-    return Table(caption, (Column("map"), Column("constants"), *counts, *places), tuple(rows))
+    gains = (Column(f"others over adaptive, {which} column", "number") for which in ("first", "last"))
+    return Table(caption, (Column("map"), Column("constants"), *counts, *places, *gains), tuple(rows))
+
+
+def _gain(panel: Panel, mode: str, x: int) -> float:
+    """Return the least mean regret of those that do not adapt over that of those that do, at the largest K."""
+    least = {True: np.inf, False: np.inf}
+    for e in panel.players(mode, "R"):
+        kind = panel.entries[e].name in ADAPTIVE
+        least[kind] = min(least[kind], float(np.nan_to_num(panel.mean[e, x, -1], nan=np.inf)))
+    return least[False] / least[True]
 
 
 def _since(column: list[bool | None], rounds: tuple[int, ...]) -> int | None:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST = 6  # columns of the figure
-ORDER = {**{name: i for i, name in enumerate(BANDITS)}, **{name: i for i, name in enumerate(EPISODES)}}
+_OFTEN = ("OFUL", "LOSAN", "AVE-UCB", "Weighted OFUL+", "SAVE", "LOFAV", "ConfidenceBall_2", "Weighted OFUL")
+ORDER = {name: i for some in ((*_OFTEN, *BANDITS), EPISODES) for i, name in enumerate(dict.fromkeys(some))}
 
 
 def colour(name: str) -> int:
