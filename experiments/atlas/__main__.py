@@ -70,9 +70,9 @@ def run(options: Options) -> tuple[Atlas, Conclusions, dict[str, StudyResult]]:
     return atlas, conclusions, {**tuned, **results}
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
     """Return the exit code: 0 when done, 1 when a study failed."""
-    options = tyro.cli(Options, prog="python -m experiments atlas")
+    options = tyro.cli(Options, prog="python -m experiments atlas", args=argv)
     jv.tune_cpu()
     jv.keep_programs()
     start = time.perf_counter()

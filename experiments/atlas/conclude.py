@@ -72,6 +72,8 @@ def _safest(mode: str, scope: str, cells: list[Cell]) -> str:
     name = min(ratios, key=lambda name: max(ratios[name]))
     worst = int(np.argmax(ratios[name]))
     best = sum(ratio == 1 for ratio in ratios[name])
+    if best == len(cells):
+        return f"{name}: best in all {best} cells"
     panel, i, k = cells[worst]
     ratio = max(ratios[name])
     return f"{name}: best in {best} of {len(cells)} cells, at most {ratio:.2f} times the best ({panel.cell(i, k)})"
@@ -104,10 +106,10 @@ def adapts(atlas: Atlas) -> Table:
         "the least K from which it stays ahead in one of them; and the least mean regret of those that do not adapt "
         "over that of those that do, at the largest K in the first and in the last column."
     )
-    counts = (Column(title, "number") for title in ("adaptive ahead", "not adaptive ahead", "open"))
+    numbers = (Column(title, "number") for title in ("adaptive ahead", "not adaptive ahead", "open"))
     places = (Column("adaptive ahead to the end at"), Column("from K", "number"))
     gains = (Column(f"others over adaptive, {which} column", "number") for which in ("first", "last"))
-    return Table(caption, (Column("map"), Column("constants"), *counts, *places, *gains), tuple(rows))
+    return Table(caption, (Column("map"), Column("constants"), *numbers, *places, *gains), tuple(rows))
 
 
 def _gain(panel: Panel, mode: str, x: int) -> float:

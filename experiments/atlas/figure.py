@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 MOST = 6  # columns of the figure
 _OFTEN = ("OFUL", "LOSAN", "AVE-UCB", "Weighted OFUL+", "SAVE", "LOFAV", "ConfidenceBall_2", "Weighted OFUL")
-ORDER = {name: i for some in ((*_OFTEN, *BANDITS), EPISODES) for i, name in enumerate(dict.fromkeys(some))}
+_BY_EPISODES = ("UCRL-VTR", "UCRL-AVE", "UCRL-VTR+", "MVP", "HF-UCRL-VTR+", "UCRL-WVTR", "UCBVI")
+ORDER = {name: i for i, name in enumerate(dict.fromkeys((*_OFTEN, *BANDITS)))}
+ORDER |= {name: i for i, name in enumerate(dict.fromkeys((*_BY_EPISODES, *EPISODES)))}
 
 
 def colour(name: str) -> int:
@@ -84,4 +86,4 @@ def _pale(colour: str) -> tuple[float, ...]:
     """Return a colour on which black letters can be read."""
     from matplotlib.colors import to_rgb
 
-    return tuple(0.45 * part + 0.55 for part in to_rgb(colour))
+    return tuple(0.4 * part + 0.6 for part in to_rgb(colour))

@@ -14,6 +14,7 @@ from experiments.atlas.studies import MODES, Entry
 from jaxvar.figures.style import COLOURS, DASHES
 from jaxvar.files import write_whole
 from jaxvar.report.markup import render
+from jaxvar.tables import Table
 
 FOLDER = Path(__file__).parent
 FIRST = ("provable", "R")  # the positions of the switches when the page opens
@@ -117,10 +118,8 @@ def _numbers(values: np.ndarray, digits: int) -> list[object]:
     return [_numbers(v, digits) if np.ndim(v) else _digits(float(v), digits) for v in values]
 
 
-def _rows(table: object) -> dict[str, object]:
+def _rows(table: Table) -> dict[str, object]:
     """Return a table as its template shows it: titles and rows of text."""
-    lines = [line for line in table.markdown().splitlines() if line.startswith("| ")]  # type: ignore[attr-defined]
-    cells = [
-        [cell.strip().replace("\\", "").replace("**", "") for cell in line.strip("| ").split(" | ")] for line in lines
-    ]
-    return {"caption": table.caption, "titles": cells[0], "rows": cells[1:]}  # type: ignore[attr-defined]
+    lines = [line[2:-2].replace("\\", "") for line in table.markdown().splitlines() if line.startswith("| ")]
+    titles, *rows = ([cell.strip() for cell in line.split(" | ")] for line in lines)
+    return {"caption": table.caption, "titles": titles, "rows": rows}

@@ -211,7 +211,7 @@ def tuning_studies(size: Size) -> dict[str, Study]:
     dims = sorted({dim for _, _, some in size.problems for dim in some})
     players = {
         "tune": (BANDITS, "rounds", size.tuning_rounds, [_bandit("sphere", "constant", max(dims), (1, 100))]),
-        "tune_episodes": (EPISODES, "episodes", size.episodes, [_mixture(*size.mixtures[-1], (0.0, 0.3))]),
+        "tune_episodes": (EPISODES, "episodes", size.episodes, [_mixture(2, 20, (0.0, 0.3))]),
     }
     return {
         name: Study.from_config(

@@ -10,6 +10,8 @@ import pytest
 from selenium.webdriver import Keys
 
 import jaxvar as jv
+from experiments import experiment
+from experiments.atlas import __main__ as command
 from experiments.atlas import conclude, maps, page, studies
 from jaxvar.analysis import paired
 from jaxvar.study.result import CellResult, StudyResult
@@ -47,7 +49,7 @@ def made_up(study, seeds=200):
                 seconds=1.0,
             )
         )
-    config = {"study": study.to_config(), "study_hash": "1234abcd"}
+    config = {"study": study.to_config(), "study_hash": "1234abcd", "runs": [{"jaxvar": "0"}]}
     return StudyResult(study.name, study.question, study.unit, None, config, tuple(found))
 
 
@@ -158,6 +160,30 @@ def test_a_multiplier_that_is_played_already_is_not_played_twice():
     assert modes["Weighted OFUL (calibrated x0.03)"] == ("calibrated", "tuned")
     assert modes["SAVE (tuned x0.01)"] == ("tuned",)
     assert len(modes) == len(found)
+
+
+def test_one_command_makes_page_figure_studies_and_tables(tmp_path, monkeypatch, capsys):
+    """From the studies, which are not played here, to the experiment's own folder; old studies are removed."""
+    own = tmp_path / "atlas"
+    own.mkdir()
+    (own / "old.toml").write_text("")
+    (own / "README.md").write_text("# Atlas\n\n<!-- table: use -->\n<!-- end -->\n")
+    played = []
+    monkeypatch.setattr(command, "SIZES", {"quick": SMALL})
+    monkeypatch.setattr(command, "FOLDER", tmp_path)
+    monkeypatch.setattr(experiment, "FOLDER", tmp_path)
+    monkeypatch.setattr("jaxvar.tune_cpu", lambda: None)  # JAX has started
+    monkeypatch.setattr("jaxvar.run_study", lambda study, out, progress: played.append(out.name) or made_up(study))
+    out = tmp_path / "out"
+    out.mkdir()
+    assert command.main(["--publish", "--no-progress", "--out", str(out), "--maps", "episodes", "sphere_constant"]) == 0
+    assert played == ["tune", "tune_episodes", "sphere_constant", "episodes"]
+    files = {"README.md", "atlas.html", "atlas.png", "found.json", *(f"{name}.toml" for name in played)}
+    assert {path.name for path in own.iterdir()} == files
+    assert "| you know R only | " in (own / "README.md").read_text()
+    assert jv.read_study(own / "tune.toml").to_config() == studies.tuning_studies(SMALL)["tune"].to_config()
+    assert command.main(["--no-progress", "--maps", "nothing"]) == 1
+    assert "maps must be some of sphere_constant, sphere_bursts, episodes, got nothing" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
