@@ -42,8 +42,12 @@ def draw(atlas: Atlas, width: Width = "icml_wide") -> Drawing:
                     axis.set_title("\n".join(wrap(figure, panel.title, inches, SMALL)), fontsize=points(SMALL))
                 if column == 0:
                     axis.set_ylabel(f"{mode}\nK")
+                if column and panel.rounds == panels[column - 1].rounds:
+                    axis.set_yticklabels([])
                 if row == len(MODES) - 1:
                     axis.set_xlabel(panel.axis)
+                else:
+                    axis.set_xticklabels([])
         key = ", ".join(f"{seen[name]} {name}" for name in ORDER if name in seen)
         caption = (
             "Colour and letters: the algorithm with the least mean regret after K rounds or episodes, all told R only: "
@@ -73,10 +77,10 @@ def _map(axis: Axes, panel: Panel, mode: str, seen: dict[str, str]) -> None:
                 axis.add_patch(
                     Rectangle((i, k), 1, 1, fill=False, edgecolor=fill, linewidth=0, hatch="////", alpha=0.6)
                 )
-            axis.text(i + 0.5, k + 0.5, entry.player.code, ha="center", va="center", fontsize=points(5.0))
+            axis.text(i + 0.5, k + 0.5, entry.player.code, ha="center", va="center", fontsize=points(4.0))
             seen[entry.name] = entry.player.code
     axis.set(xlim=(0, len(panel.x)), ylim=(0, len(panel.rounds)))
-    axis.set_xticks([i + 0.5 for i in range(len(panel.x))], [f"{x:g}" for x in panel.x], fontsize=points(4.5))
+    axis.set_xticks([i + 0.5 for i in range(len(panel.x))], ["" if i % 2 else f"{x:g}" for i, x in enumerate(panel.x)])
     axis.set_yticks([k + 0.5 for k in range(len(panel.rounds))], [f"{k:g}" for k in panel.rounds], fontsize=points(5.0))
     axis.tick_params(length=0)
     axis.grid(False)
