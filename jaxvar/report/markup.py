@@ -10,6 +10,7 @@ import functools
 import hashlib
 import importlib.resources
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxvar.analysis.captions import decimals
@@ -26,17 +27,26 @@ def clean(value: str) -> str:
     return value.translate(_CONTROLS)
 
 
-def render(template: str, scripts: tuple[str, ...], **content: object) -> str:
-    """Return a whole page with our style sheet and the named ``scripts`` inside: it loads nothing else."""
+def render(template: str, scripts: tuple[str, ...], own: Path | None = None, /, **content: object) -> str:
+    """Return a whole page with our style sheet and the named ``scripts`` inside: it loads nothing else.
+
+    ``own`` is a folder with a template of one's own, and with the script and the style sheet of the same name.
+    """
+    import jinja2
+
     from jaxvar import __version__
 
-    style, script = _asset("report.css"), "".join(map(_asset, scripts))
+    style, script, made = _asset("report.css"), "".join(map(_asset, scripts)), templates()
+    if own is not None:
+        style += (own / template).with_suffix(".css").read_text("utf-8")
+        script += (own / template).with_suffix(".js").read_text("utf-8")
+        made = made.overlay(loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(own), _loader()]))
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     inside = {"version": __version__, "style": style, "script": script, "policy": policy}
-    return clean(templates().get_template(template).render(content, **inside))
+    return clean(made.get_template(template).render(content, **inside))
 
 
 @functools.cache
@@ -45,7 +55,7 @@ def templates() -> jinja2.Environment:
     import jinja2  # only pages need it
 
     made = jinja2.Environment(
-        loader=jinja2.PackageLoader("jaxvar.report", "assets"),
+        loader=_loader(),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -54,6 +64,12 @@ def templates() -> jinja2.Environment:
     made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     made.globals.update({f.__name__: f for f in (plain, around, between, ends, short, duration, count)})
     return made
+
+
+def _loader() -> jinja2.PackageLoader:
+    import jinja2
+
+    return jinja2.PackageLoader("jaxvar.report", "assets")
 
 
 def _asset(name: str) -> str:

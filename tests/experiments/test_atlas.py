@@ -1,0 +1,281 @@
+"""The atlas: orders from results that were made up, the page in a real browser, and the committed files."""
+
+import dataclasses
+import functools
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from selenium.webdriver import Keys
+
+import jaxvar as jv
+from experiments import experiment
+from experiments.atlas import __main__ as command
+from experiments.atlas import conclude, maps, page, studies
+from jaxvar.analysis import paired
+from jaxvar.study.result import CellResult, StudyResult
+from tests.helpers.browser import Browser
+
+FOLDER = Path(studies.__file__).parent
+SMALL = studies.Size(3_000, 300, 200, 100, (("sphere", "constant", (2,)), ("sphere", "bursts", (2,))), ((2, 5),))
+TUNED = dict.fromkeys([*studies.BANDITS, *studies.EPISODES], 0.01)
+
+
+def made_up(study, seeds=200):
+    """A study that was not played: regret grows with the noise for those that adapt, and not for others."""
+    rounds, found = np.array(study.records), []
+    for cell in study.cells:
+        rng = np.random.default_rng(zlib.crc32(cell.title.encode()))
+        setting = str(cell.environment_settings)
+        common = np.exp(0.1 * np.random.default_rng(zlib.crc32(setting.encode())).normal(size=(seeds, 1)))
+        adapts = cell.algorithm_label.rpartition(" (")[0] in conclude.ADAPTIVE
+        scale = (3 if adapts else 1) * (1 + zlib.crc32(cell.algorithm_label.encode()) % 7)
+        regret = scale * rounds ** (0.3 if adapts else 0.5) * common * np.exp(0.05 * rng.normal(size=(seeds, 1)))
+        records = {"regret": regret, "variance": regret, "confidence": np.ones((seeds, len(rounds), 1), bool)}
+        found.append(
+            CellResult(
+                algorithm=cell.algorithm_label,
+                environment=cell.environment_label,
+                algorithm_settings=cell.algorithm_settings,
+                environment_settings=cell.environment_settings,
+                constants=cell.constants,
+                num_rounds=study.length,
+                rounds=rounds,
+                seeds=np.arange(seeds),
+                records={name: records[name] for name in cell.record},
+                status=np.zeros(seeds, np.int32),
+                status_round=np.zeros(seeds, np.int32),
+                seconds=1.0,
+            )
+        )
+    config = {"study": study.to_config(), "study_hash": "1234abcd", "runs": [{"jaxvar": "0"}]}
+    return StudyResult(study.name, study.question, study.unit, None, config, tuple(found))
+
+
+@functools.cache
+def results(seeds=200):
+    return {name: made_up(study, seeds) for name, study in studies.map_studies(SMALL, TUNED).items()}
+
+
+@functools.cache
+def atlas(seeds=200):
+    return maps.Atlas.of(results(seeds), TUNED, "quick")
+
+
+def test_a_verdict_is_what_paired_differences_say():
+    """Fails if an order is claimed that the paired intervals, at the level of the whole map, do not give."""
+    (panel, *_) = atlas().panels
+    cells = [c for c in results()["sphere_constant"].cells if c.environment_settings["noise.std"] == 1 / 30]
+    column = {c.algorithm: c for c in cells}
+    for mode, scope in panel.verdicts:
+        players = panel.players(mode, scope)
+        level = 1 - 0.05 / ((len(players) - 1) * len(panel.x) * len(panel.rounds))
+        verdict = panel.verdicts[mode, scope][panel.x.index(30)][-1]
+        means = {i: column[panel.entries[i].label].regret[:, -1].mean() for i in players}
+        assert verdict.first == min(means, key=means.get)
+        first = column[panel.entries[verdict.first].label]
+        found = {
+            i: paired(column[panel.entries[i].label], first, level=level, resamples=1).difference
+            for i in players
+            if i != verdict.first
+        }
+        gap = found[verdict.second]
+        assert (verdict.difference, verdict.low, verdict.high) == pytest.approx((gap.estimate, gap.low, gap.high))
+        assert set(verdict.open) == {i for i, one in found.items() if one.low <= 0}
+
+
+def test_few_seeds_claim_no_order():
+    columns = [column for panel in atlas(199).panels for map in panel.verdicts.values() for column in map]
+    assert not any(verdict.is_decided for column in columns for verdict in column)
+
+
+def test_an_algorithm_that_failed_is_left_out_of_its_column():
+    """A seed of the best algorithm fails in one column: the second becomes the first there, and nowhere else."""
+    whole = atlas().panels[0].verdicts["provable", "R"]
+    best = atlas().panels[0].entries[whole[2][0].first].label
+    old = results()["sphere_constant"]
+    broken = [
+        dataclasses.replace(c, status=np.eye(1, 200, dtype=np.int32)[0])
+        if c.algorithm == best and c.environment_settings["noise.std"] == 1 / 10
+        else c
+        for c in old.cells
+    ]
+    study = dataclasses.replace(old, cells=tuple(broken))
+    (panel,) = maps.Atlas.of({"sphere_constant": study}, TUNED, "quick").panels
+    found = panel.verdicts["provable", "R"]
+    assert found[2][0].first == whole[2][0].second
+    assert found[1] == whole[1] and found[3] == whole[3]
+
+
+def test_adapting_is_ahead_only_where_it_is_separated_from_the_others():
+    panel = atlas().panels[0]
+    names = [entry.name for entry in panel.entries]
+    oful, losan, save = (names.index(name) for name in ("OFUL", "LOSAN", "SAVE"))
+
+    def verdict(first, *rivals):
+        return maps.Verdict(first, oful, 1.0, 0.5, 1.5, rivals)
+
+    assert conclude.state(panel, verdict(losan)) is True
+    assert conclude.state(panel, verdict(losan, save)) is True
+    assert conclude.state(panel, verdict(losan, save, oful)) is None
+    assert conclude.state(panel, verdict(oful)) is False
+    assert conclude._since([False, True, None, True, True], (1, 2, 3, 4, 5)) == 4
+    assert conclude._since([True, True, None], (1, 2, 3)) is None
+
+
+def test_advice_is_the_least_worst_ratio():
+    """OFUL is best in all cells but one, where it pays 9 times as much as LOSAN: the advice is LOSAN."""
+    panel = atlas().panels[0]
+    labels = [entry.label for entry in panel.entries]
+    oful, losan = labels.index("OFUL (theorem)"), labels.index("LOSAN (theorem)")
+    mean = np.full_like(panel.mean, 100.0)
+    mean[oful], mean[losan] = 2.0, 3.0
+    mean[oful, 4, 2] = 27.0
+    cells = [(dataclasses.replace(panel, mean=mean), i, k) for i in range(7) for k in range(4)]
+    where = "(sphere, d = 2, constant noise, R/σ = 1, K = 100)"
+    said = conclude._safest("provable", "R", cells)
+    assert said == f"LOSAN (theorem): best in 1 of 28 cells, at most 1.50 times the best {where}"
+
+
+def test_studies_as_files(tmp_path):
+    """A study's file is the study, and its mean noise is what the horizontal axis says."""
+    made = {**studies.tuning_studies(SMALL), **studies.map_studies(SMALL, TUNED)}
+    for name in ["tune", "tune_episodes", "sphere_constant", "episodes"]:
+        path = tmp_path / f"{name}.toml"
+        path.write_text(studies.as_toml(made[name]))
+        assert jv.read_study(path).to_config() == made[name].to_config()
+    assert all(size.seeds >= maps.ENOUGH for size in studies.SIZES.values())
+    for shape, share in (("two_level", "prob_high"), ("bursts", None)):
+        noise = studies._noise(shape, 30, 2)
+        loud = noise[share] if share else noise["length"] / noise["period"]
+        assert loud * noise["high"] ** 2 + (1 - loud) * noise["low"] ** 2 == pytest.approx(1 / 30**2)
+        assert noise["high"] <= 1
+
+
+def test_a_multiplier_that_is_played_already_is_not_played_twice():
+    found = studies.entries(studies.BANDITS, {"OFUL": 1.0, "Weighted OFUL": 0.03, "SAVE": 0.01})
+    modes = {entry.label: entry.modes for entry in found}
+    assert modes["OFUL (theorem)"] == ("printed", "provable", "calibrated", "tuned")
+    assert modes["Weighted OFUL (calibrated x0.03)"] == ("calibrated", "tuned")
+    assert modes["SAVE (tuned x0.01)"] == ("tuned",)
+    assert len(modes) == len(found)
+
+
+def test_one_command_makes_page_figure_studies_and_tables(tmp_path, monkeypatch, capsys):
+    """From the studies, which are not played here, to the experiment's own folder; old studies are removed."""
+    own = tmp_path / "atlas"
+    own.mkdir()
+    (own / "old.toml").write_text("")
+    (own / "README.md").write_text("# Atlas\n\n<!-- table: use -->\n<!-- end -->\n")
+    played = []
+    monkeypatch.setattr(command, "SIZES", {"quick": SMALL})
+    monkeypatch.setattr(command, "FOLDER", tmp_path)
+    monkeypatch.setattr(experiment, "FOLDER", tmp_path)
+    monkeypatch.setattr("jaxvar.tune_cpu", lambda: None)  # JAX has started
+    monkeypatch.setattr("jaxvar.run_study", lambda study, out, progress: played.append(out.name) or made_up(study))
+    out = tmp_path / "out"
+    out.mkdir()
+    assert command.main(["--publish", "--no-progress", "--out", str(out), "--maps", "episodes", "sphere_constant"]) == 0
+    assert played == ["tune", "tune_episodes", "sphere_constant", "episodes"]
+    files = {"README.md", "atlas.html", "atlas.png", "found.json", *(f"{name}.toml" for name in played)}
+    assert {path.name for path in own.iterdir()} == files
+    assert "| you know R only | " in (own / "README.md").read_text()
+    assert jv.read_study(own / "tune.toml").to_config() == studies.tuning_studies(SMALL)["tune"].to_config()
+    assert command.main(["--no-progress", "--maps", "nothing"]) == 1
+    assert "maps must be some of sphere_constant, sphere_bursts, episodes, got nothing" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return page.write_page(atlas(), tmp_path_factory.mktemp("page") / "atlas.html")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    found = Browser(tmp_path_factory.mktemp("profile"))
+    yield found
+    found.driver.quit()
+
+
+def test_page_holds_the_numbers(made):
+    found, panel = page.stored(made)["panels"][0], atlas().panels[0]
+    assert np.array(found["mean"]) == pytest.approx(panel.mean, rel=1e-3)
+    assert np.array(found["half"]) == pytest.approx(panel.half, rel=0.1)
+    assert found["verdicts"]["tuned all"][3][1][0] == panel.verdicts["tuned", "all"][3][1].first
+    assert made.stat().st_size < 1e6
+
+
+def test_page_opens_without_complaint_and_without_network(browser, made):
+    browser.open(made)
+    assert browser.one(".map .cell").is_displayed()
+    assert browser.complaints() == []
+    assert {url for url in browser.requests() if not url.startswith("data:")} == {made.as_uri()}
+
+
+def test_switches_change_the_maps(browser, made):
+    browser.open(made)
+    panel = atlas().panels[0]
+    for mode in studies.MODES:
+        for scope in maps.SCOPES:
+            for name, value in (("mode", mode), ("scope", scope)):
+                browser.ask(f"(document.querySelector('[name={name}]').value = arguments[0])", value)
+            browser.ask("document.querySelector('.switches').dispatchEvent(new Event('change'))")
+            verdict = panel.verdicts[mode, scope][4][3]
+            cell = browser.one('.map[data-panel="0"] .cell[data-x="4"][data-k="3"]')
+            assert cell.text == panel.entries[verdict.first].player.code
+            assert ("open" in cell.get_attribute("class").split()) == (not verdict.is_decided)
+    browser.ask("(document.querySelector('[name=view]').value = 'adapts')")
+    browser.ask("document.querySelector('.switches').dispatchEvent(new Event('change'))")
+    adapts = panel.entries[verdict.first].name in conclude.ADAPTIVE
+    assert ("curve-0" if adapts else "curve-5") in cell.get_attribute("class").split()
+
+
+def test_a_cell_by_keyboard(browser, made):
+    """Arrow keys move, the numbers follow, Enter shows the column with its study, and the button leads back."""
+    browser.open(made)
+    panel = atlas().panels[0]
+    browser.ask("document.querySelector('.map .cell[tabindex=\"0\"]').focus()")
+    for key in (Keys.ARROW_RIGHT, Keys.ARROW_DOWN):
+        browser.driver.switch_to.active_element.send_keys(key)
+    k = len(panel.rounds) - 2
+    verdict = panel.verdicts["provable", "R"][1][k]
+    text = browser.one(".readout").text
+    assert text.startswith(f"sphere, d = 2, constant noise, R/σ = 3, K = {panel.rounds[k]:,}: ")
+    assert panel.entries[verdict.first].label in text and panel.entries[verdict.second].label in text
+    assert text == browser.driver.switch_to.active_element.get_attribute("aria-label")
+    browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    assert browser.one("#column .chart svg .line").is_displayed()
+    rows = browser.texts("#column tbody tr td:nth-child(2)")
+    assert len(rows) == len(panel.players("provable", "R")) and rows[0] == panel.entries[verdict.first].label
+    assert "experiments/atlas/sphere_constant.toml" in browser.one("#column .command").text
+    assert browser.one("#column .hash").text == "1234abcd"
+    browser.one("#column .back").click()
+    assert browser.driver.switch_to.active_element.get_attribute("data-x") == "1"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_page_fits_a_phone(browser, made, dark):
+    browser.open(made, width=390, height=844, dark=dark)
+    browser.ask("document.querySelectorAll('.map .cell')[3].click()")
+    assert browser.ask("document.documentElement.scrollWidth") <= 390
+    assert browser.ask("getComputedStyle(document.documentElement).backgroundColor") == (
+        "rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)"
+    )
+
+
+def test_page_without_scripts_shows_the_first_maps(browser, made):
+    browser.open(made, script=False)
+    panel = atlas().panels[0]
+    verdict = panel.verdicts["provable", "R"][0][-1]
+    assert browser.one(".map .cell").text == panel.entries[verdict.first].player.code
+    assert not browser.one(".switches").is_displayed()
+
+
+def test_committed_page_is_of_the_committed_studies():
+    """Fails if the page, the figure's tables and the study files were not made together."""
+    found = page.stored(FOLDER / "atlas.html")
+    names = {panel["study"] for panel in found["panels"]}
+    assert names | {"tune", "tune_episodes"} == {path.stem for path in FOLDER.glob("*.toml")}
+    assert all(panel["seeds"] >= maps.ENOUGH for panel in found["panels"])
+    assert sum((FOLDER / name).stat().st_size for name in ("atlas.html", "found.json")) < 1e6
