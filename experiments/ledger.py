@@ -91,7 +91,7 @@ def collect() -> list[Entry]:
     entries = [*theorems(), *calibrated(), *tuned()]
     add_coverage(entries)
     add_rounds(entries)
-    order = list(with_radius())
+    order = [claim.factory for claim in CLAIMS]
     return sorted(entries, key=lambda e: order.index(e.factory))
 
 
@@ -148,7 +148,8 @@ def tuned() -> Iterator[Entry]:
             for name, scale, *_ in table.rows:
                 # A variant is named after its algorithm: "LSVI-UCB++ without floors".
                 claim = max((c for c in CLAIMS if name.startswith(c.name)), key=lambda c: len(c.name))
-                form = "practical" if claim.factory in LAYERED else "theorem"
+                own = "theorem" if claim.factory in with_radius() else "a constant"  # UCRL-WVTR has no other radius
+                form = "practical" if claim.factory in LAYERED else own
                 proof = "none: chosen by regret"
                 yield Entry(name, claim.factory, "tuned", "tuned", float(scale), form, False, proof, where)
 

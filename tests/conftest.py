@@ -6,6 +6,7 @@ import gc
 import os
 
 import jax
+import pytest
 
 from jaxvar.cli import tune_cpu
 from jaxvar.lowering import form_for
@@ -44,6 +45,17 @@ def pytest_addoption(parser):
         choices=("cpu", "accelerator"),
         help="trace everything in the form for a CPU or for an accelerator, on whatever device the tests run",
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark all cases slow but the first n of a test that is marked ``variants(n)``."""
+    seen = {}
+    for item in items:
+        mark, test = item.get_closest_marker("variants"), item.nodeid.split("[")[0]
+        seen[test] = seen.get(test, 0) + 1
+        if mark is not None and seen[test] > mark.args[0]:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_configure(config):

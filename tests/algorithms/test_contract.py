@@ -127,6 +127,7 @@ def test_users_classes_keep_the_contract():
     testing.check_environment(Drifting(fixed_arms=True))
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("fixed", [False, True])
 def test_users_classes_run_everywhere(fixed):
     """run, trace, simulate and sweep of a user's own classes agree with each other."""

@@ -176,6 +176,7 @@ QUICK = (
 )
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def test_follows_its_twin(name: str) -> None:
     """A wrong sign, factor, index, layer or tie rule changes a policy, a layer, a weight or a value in some episode."""

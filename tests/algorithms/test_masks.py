@@ -187,6 +187,7 @@ def assert_follows(name: str, fixed: bool) -> None:
         np.testing.assert_allclose(ours.regret, np.cumsum(best - pulled), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.variants(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_follows_a_twin_that_sees_no_absent_arm(name: str) -> None:
     """An absent arm that is pulled, tied, counted or kept in a maximum changes an arm, a layer or a weight."""

@@ -98,6 +98,7 @@ def betas(kind: str, algorithm: Any) -> np.ndarray:
     return np.array([[(hat, tilde)] for hat, _, tilde in found])  # beta_hat is below beta_check
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PLAYERS)
 def test_all_confidence_sets_hold_with_the_theorems_constants(kind: str) -> None:
     """Fails if a radius of any moment is too small; by chance with probability below 300 (2 * 11 + 1) 1e-7 = 7e-4."""

@@ -147,6 +147,7 @@ EPISODES = {
 }  # fmt: skip
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", some_slow(EPISODES))
 def test_episodes_follow_their_twins(name: str) -> None:
     """A wrong moment, variance bound, group, slab or set of kernels changes a cell, a value or a policy."""

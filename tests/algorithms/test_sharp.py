@@ -146,6 +146,7 @@ def test_constants_that_are_not_used_are_refused() -> None:
     assert jv.ave_ucb(2, 100, constants="sharp").constants.form == "sharp"
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("intersect", [False, True])
 def test_confidence_holds_in_play(intersect: bool) -> None:
     """Fails if a layer is checked with another one's radius or weight: the event holds in all of 32 seeds."""

@@ -55,7 +55,13 @@ SIZES = {
     "capacity": 8,
     "memory": NUM_ROUNDS,
 }
-SLOW = ("heavy_oful", "vacdb", "lsvi_ucb", "lsvi_ucb_plus")  # in all variants; others are quick as they are by default
+SLOW = (
+    "heavy_oful",
+    "max_in_p",
+    "vacdb",
+    "lsvi_ucb",
+    "lsvi_ucb_plus",
+)  # others are quick as they are by default
 CASES = [(name, end) for name in TWINS for end in table.variants(FACTORIES[name])]
 
 trace = functools.partial(jax.jit, static_argnames=("num_rounds", "num_episodes"))(jv.trace)

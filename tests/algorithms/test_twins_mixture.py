@@ -105,6 +105,7 @@ def check(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> tuple[int,
     return common, twin
 
 
+@pytest.mark.variants(7)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in CASES])
 def test_follows_its_twin(name: str) -> None:
     """A wrong sign, factor, index, weight, moment or tie rule changes a policy, a weight or a value somewhere."""

@@ -63,6 +63,7 @@ def assert_plays(name, dim, world):
     assert np.all(np.isfinite(out.regret)) and np.all(out.regret >= 0), world
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("name", QUICK_NAMES)
 def test_some_algorithms_play_in_a_large_dimension(name):
     """Sums are written out, grouped or looped over by their length, over a block that arms have or do not have."""
@@ -144,6 +145,7 @@ def assert_only_units_change(name, fresh, scales, rtol):
         np.testing.assert_allclose(np.asarray(other.regret, np.float64) / scale, plain.regret, rtol=rtol)
 
 
+@pytest.mark.variants(6)
 @pytest.mark.parametrize("fresh", [pytest.param(False, marks=pytest.mark.slow), True], ids=["fixed", "fresh"])
 @pytest.mark.parametrize("name", IN_UNITS)
 def test_units_of_reward_do_not_matter(name, fresh):
@@ -155,6 +157,7 @@ def test_units_of_reward_do_not_matter(name, fresh):
 QUICK = ("oful", "greedy", "losan", "lofav")
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("fresh", [False, True], ids=["fixed", "fresh"])
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in IN_UNITS])
 def test_units_of_reward_do_not_matter_in_float32(name, fresh):

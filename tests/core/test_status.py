@@ -81,6 +81,7 @@ def test_nan_in_a_simulation(name, where):
     np.testing.assert_allclose(np.delete(result.regret, BAD_SEED, 0), np.delete(clean.regret, BAD_SEED, 0), rtol=1e-9)
 
 
+@pytest.mark.variants(6)
 @pytest.mark.parametrize("name", ALGORITHMS)
 @pytest.mark.parametrize("where", WHERE)
 def test_nan_in_a_run_and_a_trace(name, where):

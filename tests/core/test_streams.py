@@ -241,6 +241,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float64", "float32"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_noise_over_seeds_and_rounds(family, dtype):

@@ -117,6 +117,7 @@ def optimal(mdp, horizon):
     return value
 
 
+@pytest.mark.variants(9)
 @each()
 def test_assumptions_hold(make):
     """Confidence sets mean nothing where rows, features, rewards or the parameter leave the theory's bounds."""
@@ -134,6 +135,7 @@ def test_assumptions_hold(make):
         assert np.linalg.norm(mdp.theta_star) <= float(env.norm_bound) * (1 + 1e-12)
 
 
+@pytest.mark.variants(8)
 @each("given")
 def test_batch_equals_loop(make):
     """A seed must not meet another model because it runs beside others, or compiled."""
@@ -145,6 +147,7 @@ def test_batch_equals_loop(make):
             np.testing.assert_allclose(one, many[i], rtol=0, atol=1e-14)
 
 
+@pytest.mark.variants(6)
 @each("mixture-1", "deep", "linear-given")
 def test_float32_draws_the_same_model(make):
     """The float type would otherwise change the problem, not only its rounding."""

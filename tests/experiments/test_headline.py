@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from experiments.headline.__main__ import Headline, make
 
 
+@pytest.mark.slow
 def test_study_ends_in_figure_tables_and_page(tmp_path: Path):
     """What a newcomer gets from the first command: all files whole, all cells filled."""
     result, paths = make(Headline(seeds=8, rounds=300, out=str(tmp_path), progress=False))

@@ -117,6 +117,7 @@ def test_two_things_that_do_not_make_a_table_are_listed():
 MANY = tuple(f"algorithm {i}" for i in range(12))
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("width", ["icml", "neurips"])
 def test_more_than_eight_curves_are_named_at_their_ends(width):
     result = whole_study(MANY, levels=(0.1, 1.0), seeds=6)

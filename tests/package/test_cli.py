@@ -154,6 +154,7 @@ assert not {"numba", "scipy", "matplotlib", "optax", "tests", "experiments"} & s
     python(code)
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     "before",
     ["pass", "import jaxvar.simulate, jaxvar.run", "from jaxvar.study.run import run_study", "from jaxvar import *"],

@@ -10,6 +10,7 @@ from tests import fuzz
 CASES = {"flip": 40, "file": 25, "factory": 80}
 
 
+@pytest.mark.slow
 def test_a_few_cases_find_nothing():
     found = {(kind, i): outcome for kind, i, outcome in fuzz.play(fuzz.shuffled(CASES), seed=1, seconds=6)}
     assert {case: outcome.finding for case, outcome in found.items() if outcome.finding} == {}

@@ -198,6 +198,7 @@ EXTENSIONS = {
 }
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("name", EXTENSIONS)
 def test_extended_is_the_same_as_fresh(copy, tmp_path, name):
     larger = small_study(**EXTENSIONS[name])
