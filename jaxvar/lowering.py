@@ -569,7 +569,8 @@ class _Block:
         operand, *starts = values
         shape, sizes = equation.invars[0].aval.shape, equation.params["slice_sizes"]
         if any(v.differs for v in starts):
-            if not operand.differs or not starts[0].differs or sizes != (1, *shape[1:]):
+            numeric = jnp.issubdtype(operand.array.dtype, np.number)
+            if not (operand.differs and starts[0].differs and numeric) or sizes != (1, *shape[1:]):
                 return None
             row = jnp.clip(starts[0].array, 0, shape[0] - 1).reshape(*(1,) * len(shape), *self.block)
             numbers = np.arange(shape[0], dtype=row.dtype).reshape(-1, *(1,) * (row.ndim - 1))

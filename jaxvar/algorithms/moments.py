@@ -156,7 +156,7 @@ class HighOrder(Planner):
     lam: Number = number(above=0, default=1.0, doc="the ridge.")
     num_moments: int = count(high=MAX_MOMENTS, default=4, doc="M.")
     value_bound: Number = number(
-        above=0, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1."
+        above=0, squared=True, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1."
     )
 
     def radius(self, steps: jax.Array) -> jax.Array:

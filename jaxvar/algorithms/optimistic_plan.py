@@ -130,7 +130,7 @@ class ValueTargeted(ConfidentPlanner):
 
     lam: Number = by_rule(lambda self: 1 / self.norm_bound**2, "the ridge; ``1 / B^2`` if not given.")
     value_bound: Number = number(
-        above=0, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1."
+        above=0, squared=True, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1."
     )
     beta_scale: Number = number(
         at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius; 1 is the theorem."

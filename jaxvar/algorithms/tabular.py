@@ -64,7 +64,7 @@ class Tabular(Greedy):
     num_episodes: Number = number(at_least=1, kw_only=False, doc="K, which sets the logarithm of the bonus.")
     delta: Number = number(above=0, below=1, default=0.01, doc="failure probability.")
     value_bound: Number = number(
-        above=0, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1."
+        above=0, squared=True, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1."
     )
     beta_scale: Number = number(
         at_least=0, default=1.0, doc="c, a multiplier of the bonus; 1 is the theorem, 0 is certainty equivalence."

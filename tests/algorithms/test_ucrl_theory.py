@@ -125,7 +125,7 @@ def test_features_down_to_the_last_layers_ask_for_capacity() -> None:
     step, direction = jv.Step(*np.zeros((4, 1), np.int32)[:, 0], np.float64(0)), np.array([0.6, 0.0, 0.8])
 
     def status(size: Any) -> Any:
-        plan = Plan(None, np.zeros((H + 1, S)), None, jax.numpy.broadcast_to(size * direction, (H, S, A, D)))
+        plan = Plan(None, np.zeros((H + 1, S)), None, jax.numpy.broadcast_to(size * direction, (H, S, D)))
         return algorithm.update(algorithm.init(model), model, plan, step).status
 
     sizes = 4.0**-6 / 50 * np.array([0.99, 1.01])

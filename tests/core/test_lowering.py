@@ -123,6 +123,7 @@ def sliced_by_seed(x, y):
     row = lax.dynamic_index_in_dim(long, i, keepdims=False)
     return (
         row,
+        lax.dynamic_index_in_dim(long > 0, i, keepdims=False).astype(jnp.int32),
         lax.dynamic_slice(y, (i,), (2,)),
         lax.dynamic_update_slice(long, y, (i,)),
         jnp.pad(y, 1, constant_values=x[0]),

@@ -27,7 +27,8 @@ def test_only_what_has_a_proof_is_called_proved():
 
 def test_every_algorithm_with_a_radius_is_listed():
     """Fails if an algorithm is left out, or a multiplier is not the one that is used."""
-    assert {e.factory for e in ENTRIES} == set(ledger.with_radius())
+    others = {e.factory for e in ENTRIES} - set(ledger.with_radius())
+    assert others == {"ucrl_wvtr"} and set(ledger.with_radius()) <= {e.factory for e in ENTRIES}
     practical = {(e.factory, e.multiplier) for e in ENTRIES if e.radius == "practical"}
     bandit, episodes = (float(jv.constants.practical(setting=s).beta_scale) for s in ("bandit", "episodes"))
     assert practical == {("save", bandit), ("ave_ucb", bandit), ("ucrl_ave", episodes)}
