@@ -34,6 +34,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
+Setting = Literal[
+    "bandit",
+    "episodes",
+    "vacdb",
+    "max_in_p",
+    "glb_omd",
+    "ada_ecolog",
+    "vaee",
+    "mvp",
+    "ucbvi",
+    "hvt_ucb",
+    "heavy_oful",
+    "lsvi_ucb",
+    "lsvi_ucb_plus",
+]
 SEEDS = {"bandit": 1000}  # of others: 400
 
 
@@ -159,9 +174,7 @@ def _curve(axis: Axes, calibration: Calibration, switch: float, case: int, look:
 class Calibrate:
     """Find the smallest multiplier of the radius that keeps the confidence event as often as promised."""
 
-    setting: Literal["bandit", "episodes", "vacdb", "max_in_p", "glb_omd", "ada_ecolog", "vaee", "mvp", "ucbvi"] = (
-        "bandit"
-    )
+    setting: Setting = "bandit"
     """The bank: SAVE and AVE-UCB on linear bandits; UCRL-AVE on linear mixture MDPs; or one algorithm on its games."""
     seeds: OrNone[int] = None
     """Seeds per instance; 1000 for bandits, else 400 if not given. The default delta needs at least 368."""
