@@ -297,6 +297,7 @@ WRONG_ALGORITHMS = [
 ]
 
 
+@pytest.mark.variants(8)
 @pytest.mark.parametrize(("wrong", "rule"), WRONG_ALGORITHMS, ids=lambda v: type(v).__name__)
 def test_wrong_algorithms_are_caught(wrong, rule):
     """A check that cannot fail says nothing."""

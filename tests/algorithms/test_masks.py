@@ -200,6 +200,7 @@ def test_kept_statistics_of_fixed_arms(name: str) -> None:
     assert_follows(name, fixed=True)
 
 
+@pytest.mark.variants(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_absent_arms_are_does_not_matter(name: str) -> None:
     """Junk in their place changes no bit of any choice or state: numbers with infinite squares, and NaN."""

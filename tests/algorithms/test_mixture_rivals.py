@@ -111,6 +111,7 @@ def test_all_confidence_sets_hold_with_the_theorems_constants(kind: str) -> None
     assert np.mean(outside) > 0.5  # the distance can tell
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("kind", PLAYERS)
 def test_plans_are_optimistic_with_the_theorems_constants(kind: str) -> None:
     """Fails if a bound is too low; by chance in 12 runs with probability below 3e-5."""

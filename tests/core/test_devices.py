@@ -61,6 +61,7 @@ def test_same_values_for_another_chunk(played):
         np.testing.assert_allclose(one[name], many[name], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_devices_do_not_communicate(played):
     # The program is split over the devices and contains no collective operation.
     four = played(4, 32)

@@ -188,6 +188,7 @@ def test_runs_do_not_depend_on_their_neighbours():
             np.testing.assert_allclose(part[name][:num], x[:num], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("block", [(1, 1), (2, 1), (4, 1), (16, 1), (16,), (2, 4)])
 def test_the_shape_of_a_block_changes_nothing(block):
     # To rounding: other blocks are other vector code.

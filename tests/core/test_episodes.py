@@ -319,6 +319,7 @@ SHARED = {
 }
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     "name", [pytest.param("mixture", marks=pytest.mark.slow), *sorted(SHARED.keys() - {"mixture"})]
 )

@@ -59,6 +59,7 @@ def two(tmp_path_factory):
     return play(tmp_path_factory.mktemp("two"), 2)
 
 
+@pytest.mark.slow
 def test_same_bits_in_one_process_and_in_two(one, two):
     # Who plays a seed leaves no trace, a rerun with more layers is everybody's, and every process gets all results.
     assert one["devices"] == 1

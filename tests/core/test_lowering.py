@@ -310,6 +310,7 @@ def test_over_seeds_is_a_loop_over_seeds(function, differs):
     assert any(jax.tree.leaves(flags))
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("block", BLOCKS[1:], ids=str)
 @pytest.mark.parametrize(
     "function", [products, gathered, sliced_by_seed, own_end, own_branch, scanned], ids=lambda f: f.__name__

@@ -72,6 +72,7 @@ def stored():
     return json.loads(STORED.read_text())
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_has_not_grown(name):
     """Slower code shows here first: more to do in a round."""

@@ -105,6 +105,7 @@ def test_numbers_are_swept():
     assert len(np.unique(swept.regret.sum(axis=(1, 2)))) == 4
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     "make",
     [

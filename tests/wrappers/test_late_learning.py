@@ -112,6 +112,7 @@ def test_the_state_is_unchanged_until_the_first_reward_arrives():
     np.testing.assert_array_equal(found.state.learner.round[6:9], [0, 1, 2])
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     "make",
     [
