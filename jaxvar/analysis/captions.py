@@ -24,6 +24,7 @@ PARAMETER_WORDS = {  # names that are words already, such as gap, are left out
     "constants.beta_scale": "multiplier of the radius",
     "cube_dim": "dimension d",
     "delta": "failure probability δ",
+    "feature_concentration": "concentration of the features",
     "floor_scale": "multiplier of the floors",
     "least_std": "least standard deviation",
     "dim": "dimension d",
