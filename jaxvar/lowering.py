@@ -137,7 +137,8 @@ def norm(arms: jax.Array, matrix: jax.Array) -> jax.Array:
 
     For a short a the lower triangle is written out: half the products, in one kernel without a loop inside. The root
     at the end keeps XLA from computing all of it anew for each use (7 times the speed of UCRL-AVE's update, 5 layers).
-    An accelerator does so for several rows: it then stores no products (38,887 instead of 50,369 bytes per episode).
+    An accelerator does so for several rows: it then stores no products (38,887 instead of 50,369 bytes per episode,
+    where layers are also bounded together).
     """
     dim = arms.shape[1]
     if dim > _UNROLL_SQUARE or (on_accelerator() and (dim > _FEW or arms.shape[0] == 1)):
@@ -202,7 +203,7 @@ def take(values: jax.Array, index: jax.Array) -> jax.Array:
 def row_of(table: jax.Array, index: jax.Array) -> jax.Array:
     """Return ``table[index]`` of ``[N, ...]`` for an ``index []``: looked up where all seeds share the table.
 
-    UCRL-AVE with 80 state-action pairs gains 15 % over a masked sum of their transitions.
+    With 80 state-action pairs UCRL-AVE takes 0.83 of the time that it takes with a masked sum of their transitions.
     """
     return lax.dynamic_index_in_dim(table, index, keepdims=False)
 

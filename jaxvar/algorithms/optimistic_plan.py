@@ -154,6 +154,9 @@ def known_model(model: Model, dim: int, horizon: int) -> Model:
 
 
 def regression_pair(plan: Plan, step: Step) -> tuple[jax.Array, jax.Array]:
-    """Return what a step teaches: the feature ``phi_{V_{h+1}}(s, a) [d]`` and its target ``V_{h+1}(s') []``."""
+    """Return what a step teaches: the feature ``phi_{V_{h+1}}(s, a) [d]`` and its target ``V_{h+1}(s') []``.
+
+    The action is that of the plan: a step with another one would teach the feature of the plan's.
+    """
     feature, value = planning.at_stage(plan.feature, step.stage), planning.at_stage(plan.value, step.stage + 1)
     return take(feature, step.state), take(value, step.next_state)

@@ -118,6 +118,21 @@ def test_bounds_of_layers_that_are_not_stored(capacity: int) -> None:
     assert matters > len(BATCH) / 2
 
 
+@pytest.mark.parametrize("capacity", [1, 4])
+def test_layers_beyond_the_last_bound_nothing(capacity: int) -> None:
+    """Fails if a layer beyond L, stored or not, bounds a value: L is 1, and the bound of that layer is written out."""
+    world, algorithm = worlds()["mixture"], ave(capacity, preset("practical", beta_scale=0.0), alpha=0.5)
+    phi, reward = np.asarray(world.phi), np.asarray(world.reward) / 10
+    model, theta = jv.Model(phi=phi, reward=reward, horizon=H), np.ones(D)
+    state = algorithm.init(model)  # its radius is that of the bias, 2^-l in layer l: no empty layer is above another
+    state = state._replace(layers=state.layers._replace(theta_hat=state.layers.theta_hat.at[0].set(theta)))
+    value = np.asarray(jax.jit(algorithm.plan)(state, model).value)
+    f = np.einsum("satd,t->sad", phi, value[H - 1])
+    q = reward + f @ theta + 2.0 * np.linalg.norm(f, axis=2)  # 2^-1 2^1 / sqrt(lam), with lam = 1/4
+    assert np.all(f @ theta > 0) and q.max() < 1
+    np.testing.assert_allclose(value[H - 2], q.max(1), rtol=0, atol=1e-12)
+
+
 def test_features_down_to_the_last_layers_ask_for_capacity() -> None:
     """Fails if a feature that some layer up to L would learn from is dropped in silence, or a smaller one is not."""
     algorithm = ave(1, preset("paper"), num_episodes=2, norm_bound=50.0)  # L = 6, of which one is stored
