@@ -32,8 +32,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxvar import duels, episodes, game, parameters, status
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
+from jaxvar.blocks import OverSeeds, spread
 from jaxvar.environments.interface import Environment, EpisodicEnvironment
-from jaxvar.lowering import OverSeeds, form_for, on_accelerator, spread
+from jaxvar.lowering import form_for, on_accelerator
 from jaxvar.parameters import Array, pytree, static
 from jaxvar.records import Recorder
 

@@ -22,9 +22,9 @@ from jax.sharding import Mesh
 
 from jaxvar import game
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
+from jaxvar.blocks import over_seeds
 from jaxvar.engine import as_pytree, game_of, is_accelerator, unwrap
 from jaxvar.environments.interface import Environment, EpisodicEnvironment
-from jaxvar.lowering import over_seeds
 from jaxvar.records import Recorder
 
 _SMALL = 128  # a size up to which no table of a factory is worth an estimate

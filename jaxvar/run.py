@@ -14,9 +14,9 @@ from chex import ArrayTree
 from jaxvar import engine, game, memory, parameters, random, status
 from jaxvar import records as recording
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
+from jaxvar.blocks import batch_last
 from jaxvar.environments.interface import Environment, EpisodicEnvironment, MdpInstance
 from jaxvar.game import DEFAULT_RECORDERS, check_call, renamed_arguments
-from jaxvar.lowering import batch_last
 from jaxvar.records import Recorder
 from jaxvar.simulate import SimulationError
 

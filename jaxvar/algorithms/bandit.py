@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxvar import lowering, parameters, random, ridge, status
+from jaxvar import blocks, lowering, parameters, random, ridge, status
 from jaxvar.parameters import Number, choice, count, number, pytree
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ def best(values: jax.Array, allowed: jax.Array, tolerance: Number, unit: Number)
     return allowed & (values >= (top - tolerance * jnp.maximum(unit, jnp.abs(top)))[None])
 
 
-best.defjvp(lowering.not_differentiable)
+best.defjvp(blocks.not_differentiable)
 
 
 def pick(candidates: jax.Array, key_data: jax.Array, rule: str) -> jax.Array:

@@ -13,9 +13,9 @@ import numpy as np
 
 from jaxvar import planning, random
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm, Model, Side, Step
+from jaxvar.blocks import batch_last
 from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.environments.linear_bandit import draw_arms
-from jaxvar.lowering import batch_last
 from jaxvar.parameters import float_dtype
 
 Target = TypeVar("Target")

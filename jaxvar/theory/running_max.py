@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxvar import lowering, parameters, random
+from jaxvar import blocks, lowering, parameters, random
 from jaxvar.parameters import float_dtype
 from jaxvar.simulate import SimulationResult
 from jaxvar.theory.statement import ROUNDING, Array, Finding, Statement, finding
@@ -123,7 +123,7 @@ def follow_rounds(
         (_, running), _ = jax.lax.scan(advance, first, jnp.arange(1, num_rounds + 1, dtype=jnp.int32))
         return as_rows(running)
 
-    return jnp.moveaxis(lowering.over_seeds(play, seeds.shape, (seeds,), (True,))[0], -1, 0)
+    return jnp.moveaxis(blocks.over_seeds(play, seeds.shape, (seeds,), (True,))[0], -1, 0)
 
 
 def judge_seeds(

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jaxvar import cholesky
-from jaxvar.lowering import over_seeds
+from jaxvar.blocks import over_seeds
 
 fixed_profile = settings(
     derandomize=True, deadline=None, max_examples=25, database=None, suppress_health_check=[HealthCheck.too_slow]

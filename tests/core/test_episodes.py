@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar import engine, episodes, game, lowering
+from jaxvar import blocks, engine, episodes, game
 from jaxvar.parameters import pytree
 from tests.helpers.programs import watched
 
@@ -330,7 +330,7 @@ def test_what_seeds_share_is_held_once(monkeypatch: Any, name: str) -> None:
     def begin(seed: jax.Array) -> Any:
         return episodes.begin(jv.uniform(), make(), words, seed, ())
 
-    _, (fixed, _) = lowering.over_seeds(begin, (8,), (jnp.arange(8),), (True,))
+    _, (fixed, _) = blocks.over_seeds(begin, (8,), (jnp.arange(8),), (True,))
     assert {n for n in fixed.instance._fields if not getattr(fixed.instance, n)} == set(shared.split())
     assert fixed.streams and set(fixed.facts) == {"transition" not in shared}
     lowered = []  # the program that would be compiled for a block of eight seeds

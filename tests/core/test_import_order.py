@@ -13,7 +13,7 @@ LAYERS = (
     {"checks"},
     {"claims", "parameters", "random", "status"},
     {"constants", "files", "lowering", "tidy"},
-    {"ridge", "sharp"},
+    {"blocks", "ridge", "sharp"},
     {"cholesky", "nets"},
     {"planning"},
     {"algorithms", "environments"},

@@ -12,7 +12,8 @@ from jax import lax
 import jaxvar as jv
 from experiments.speed.comparison import Comparison, bandit_game, episodic_game
 from jaxvar import lowering, parameters
-from jaxvar.lowering import batch_last, form_for, on_accelerator, over_seeds, spread
+from jaxvar.blocks import batch_last, over_seeds, spread
+from jaxvar.lowering import form_for, on_accelerator
 
 KEY = jax.random.key(9)
 SMALL = Comparison(dim=3, arms=4, rounds=120, states=3, actions=2, features=2, horizon=3, episodes=30)

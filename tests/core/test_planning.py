@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 import jaxvar as jv
-from jaxvar import lowering
+from jaxvar import blocks, lowering
 
 S, A, H = 3, 2, 3  # few enough to enumerate all policies and all paths
 SMALLEST, LARGEST = {64: 2.0**-33, 32: 2.0**-24}, {64: 1 - 2.0**-33, 32: 1 - 2.0**-24}  # of the uniform numbers
@@ -208,7 +208,7 @@ def draw(rows: Any, u: Any) -> np.ndarray:
     """The states drawn from ``rows [S, N]`` by the numbers ``u [N]``, as a block of N seeds draws them."""
 
     def of_block(*given: jax.Array) -> jax.Array:
-        return lowering.over_seeds(lowering.draw_state, u.shape, given, (True, True))[0]
+        return blocks.over_seeds(lowering.draw_state, u.shape, given, (True, True))[0]
 
     return np.asarray(jax.jit(of_block)(rows, u))
 

@@ -14,8 +14,8 @@ import scipy.stats
 
 from jaxvar import random
 from jaxvar.algorithms import bandit as ties
+from jaxvar.blocks import over_seeds
 from jaxvar.environments.linear_bandit import ARMS, draw_arms
-from jaxvar.lowering import over_seeds
 
 Z = 5.0  # two-sided 6e-7
 P = 1e-6

@@ -1,0 +1,593 @@
+"""One seed's function over a block of seeds.
+
+Algorithms, environments and the game are written for one seed. :func:`over_seeds` traces such a function and evaluates
+it for a whole block of seeds with the block on the *last* axes of every array that differs between seeds; what is the
+same for all seeds is held once. The innermost loop then runs over seeds, which is what the vector units of a CPU and
+the coalesced loads of a GPU want, whatever the dimension of the problem. ``jax.vmap`` would move the block to the
+front at every broadcast and product. Operations without a rule here fall back to ``jax.vmap``, so that any function of
+JAX may be used in an algorithm.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from chex import ArrayTree
+from jax import lax
+from jax.extend import core
+
+from jaxvar.lowering import WINDOW, combine, on_accelerator
+
+Function = Callable[..., ArrayTree]  # of pytrees of arrays
+Outputs = list[Any]  # of an equation: arrays, or values that say whether they differ between seeds
+
+_MOST_TURNS = 20  # of a loop, which an accelerator writes out
+
+
+class OverSeeds:
+    """A function of pytrees of arrays, written for one seed, traced once and called for blocks of seeds.
+
+    Args:
+      function: what to trace.
+      block: the shape of the block of seeds.
+      args: its arguments, or others of the same shapes; a leaf that differs between seeds has the block's axes at its
+        end.
+      differs: a tree like ``args``: whether each leaf does.
+    """
+
+    def __init__(self, function: Function, block: tuple[int, ...], args: ArrayTree, differs: ArrayTree) -> None:
+        leaves, structure = jax.tree.flatten(args)
+        self.block, self.flags = block, jax.tree.leaves(differs)
+        shapes = []
+        for x, differ in zip(leaves, self.flags, strict=True):
+            shape = jnp.shape(x)[: jnp.ndim(x) - len(block)] if differ else jnp.shape(x)
+            shapes.append(jax.ShapeDtypeStruct(shape, x.dtype if hasattr(x, "dtype") else jnp.result_type(x)))
+        traced, out = jax.make_jaxpr(function, return_shape=True)(*jax.tree.unflatten(structure, shapes))
+        self.program, self.structure = _flat(traced), jax.tree.structure(out)
+
+    def __call__(self, *args: ArrayTree) -> tuple[ArrayTree, ArrayTree]:
+        """Return the outputs, and a tree of whether each of them differs between seeds."""
+        leaves = [x if hasattr(x, "dtype") else jnp.asarray(x) for x in jax.tree.leaves(args)]
+        given = [_Value(x, differ) for x, differ in zip(leaves, self.flags, strict=True)]
+        values = _Block(self.block).evaluate(self.program, given)
+        return (
+            jax.tree.unflatten(self.structure, [v.array for v in values]),
+            jax.tree.unflatten(self.structure, [v.differs for v in values]),
+        )
+
+
+def over_seeds(
+    function: Function, block: tuple[int, ...], args: ArrayTree, differs: ArrayTree
+) -> tuple[ArrayTree, ArrayTree]:
+    """Call ``function(*args)``, written for one seed, for a block of seeds; see :class:`OverSeeds`."""
+    return OverSeeds(function, block, args, differs)(*args)
+
+
+def spread(tree: ArrayTree, differs: ArrayTree, block: tuple[int, ...]) -> ArrayTree:
+    """Return ``tree`` with the block's axes at the end of every leaf."""
+    return jax.tree.map(lambda x, f: x if f else _Block(block).spread(_Value(x, f), jnp.shape(x)), tree, differs)
+
+
+def not_differentiable(primals: ArrayTree, tangents: ArrayTree) -> NoReturn:
+    """Refuse to differentiate a choice."""
+    raise TypeError(
+        "choices are not differentiable: jaxvar supports jit, vmap and scan. A choice is piecewise constant in every "
+        "parameter; differentiate the bounds themselves, or use finite differences over many seeds"
+    )
+
+
+def batch_last(function: Function) -> Function:
+    """Return ``function``, of pytrees of arrays, in a form that ``jax.vmap`` maps by :func:`over_seeds`."""
+    mapped: Any = jax.custom_batching.custom_vmap(function)
+
+    def rule(size: int, differs: ArrayTree, *args: ArrayTree) -> tuple[ArrayTree, ArrayTree]:
+        flags: list[ArrayTree] = []
+
+        @jax.custom_jvp
+        def call(*args: ArrayTree) -> ArrayTree:
+            last = jax.tree.map(lambda x, f: jnp.moveaxis(x, 0, -1) if f else x, args, tuple(differs))
+            out, found = over_seeds(function, (size,), last, tuple(differs))
+            flags.append(found)
+            return jax.tree.map(lambda x, f: jnp.moveaxis(x, -1, 0) if f else x, out, found)
+
+        call.defjvp(not_differentiable)
+        out = call(*args)
+        return out, flags[-1]
+
+    mapped.def_vmap(rule)
+    return mapped
+
+
+class _Value:
+    """An array of one seed over a block of seeds, and whether it differs between them.
+
+    If it does, it is an array with the block's axes at its end, or an array over seeds for each of its entries.
+    """
+
+    __slots__ = ("_array", "differs", "rows")
+
+    def __init__(self, array: Any, differs: bool, rows: Any = None) -> None:
+        self._array, self.differs, self.rows = array, differs, rows
+
+    @property
+    def array(self) -> jax.Array:
+        """The array."""
+        if self._array is None:
+            rows = list(self.rows.flat)
+            self._array = jnp.stack(rows).reshape(*self.rows.shape, *rows[0].shape)
+        return self._array
+
+    @property
+    def is_written_out(self) -> bool:
+        """True if there are entries and no array."""
+        return self._array is None
+
+    def entries(self, num_axes: int) -> Any:
+        """Return the entries: a NumPy array of arrays over seeds, or of numbers where nothing differs between them."""
+        if self.rows is None:
+            shape = np.shape(self._array)
+            shape = shape[: len(shape) - num_axes] if self.differs else shape
+            self.rows = _made(shape, lambda index: self._array[index])
+        return self.rows
+
+
+# Primitives that act on each entry by itself.
+_BY_ENTRY = frozenset(
+    {
+        *("add", "sub", "mul", "div", "rem", "max", "min", "neg", "abs", "sign", "floor", "ceil", "round", "clamp"),
+        *("sqrt", "rsqrt", "cbrt", "square", "integer_pow", "pow", "exp", "exp2", "log", "log1p", "expm1"),
+        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "logistic"),
+        *("erf", "erfc", "erf_inv", "lgamma", "digamma", "nextafter", "population_count", "clz"),
+        *("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "is_finite", "select_n"),
+        *("shift_left", "shift_right_logical", "shift_right_arithmetic"),
+        *("convert_element_type", "bitcast_convert_type", "stop_gradient", "copy", "reduce_precision"),
+    }
+)
+# Primitives whose parameters name axes, counted from the front.
+_BY_AXIS = frozenset(
+    {
+        *("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "reduce_xor"),
+        *("argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin", "sort", "rev", "split", "concatenate", "stack"),
+    }
+)
+_REDUCTIONS: dict[str, Any] = {
+    "reduce_sum": jnp.add,
+    "reduce_max": jnp.maximum,
+    "reduce_min": jnp.minimum,
+    "reduce_and": jnp.logical_and,
+    "reduce_or": jnp.logical_or,
+}
+_SHAPES = frozenset({"broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "slice", "concatenate"})
+_MOST = 32  # numbers per seed that such an equation reads or writes at the most; 128 gained nothing and compiled longer
+# Primitives that call another program, which is read as if it stood in their place.
+_CALLS = {
+    **dict.fromkeys(("jit", "pjit", "remat", "checkpoint"), "jaxpr"),
+    **dict.fromkeys(("closed_call", "core_call", "custom_jvp_call", "custom_vjp_call"), "call_jaxpr"),
+    "custom_vmap_call": "call",
+}
+
+
+class _Block:
+    """Evaluates a traced program for a block of seeds."""
+
+    def __init__(self, block: tuple[int, ...]) -> None:
+        self.block, self.num, self.accelerator = block, len(block), on_accelerator()
+
+    def spread(self, value: _Value, shape: Sequence[int]) -> jax.Array:
+        """Return ``value``, a scalar or of ``shape``, as an array ``[*shape, *block]``."""
+        x = jnp.asarray(value.array)
+        num = x.ndim - self.num * value.differs
+        axes = (*range(num), *(range(len(shape), len(shape) + self.num) if value.differs else ()))
+        target = (*shape, *self.block)
+        return x if x.shape == target else lax.broadcast_in_dim(x, target, axes)
+
+    def evaluate(self, program: _Flat, given: list[_Value]) -> list[_Value]:
+        """Return the outputs of a flat program."""
+        equations, outputs = program.equations, program.outputs
+        # Values of this trace alone: one that is kept from another must not remember what is made of it here.
+        pairs = (*program.constants.items(), *zip(program.inputs, given, strict=True))
+        known = {atom: _Value(v.array, v.differs) for atom, v in pairs}
+        small = _small(equations, outputs) if self.accelerator else set()
+        # What a larger equation needs of them is stored, all of a stretch at once, so that nobody computes it again.
+        needed = {x for i, e in enumerate(equations) if i not in small for x in e.invars} if small else set()
+        pending: list[_Value] = []
+        for i, equation in enumerate(equations):
+            values = [known[x] for x in equation.invars]
+            if pending and i not in small and any(v.is_written_out for v in values):
+                _store(pending)
+                pending = []
+            if i in small and any(v.differs for v in values):
+                found = [_Value(None, True, self.written_out(equation, values))]
+            else:
+                found = self.apply(equation, values)
+            known.update(zip(equation.outvars, found, strict=True))
+            pending += [v for x, v in zip(equation.outvars, found, strict=True) if x in needed and v.is_written_out]
+        return [known[x] for x in outputs]
+
+    def apply(self, equation: _Equation, values: list[_Value]) -> list[_Value]:
+        """Return the outputs of one equation."""
+        name, params = equation.primitive.name, equation.params
+        if not any(v.differs for v in values):
+            out = equation.primitive.bind(*(v.array for v in values), **params)
+            return [_Value(x, False) for x in (out if equation.primitive.multiple_results else [out])]
+        rule = _RULES.get(name)
+        if rule is None and name in _BY_ENTRY:
+            rule = _Block.by_entry
+        elif rule is None and name in _BY_AXIS:
+            rule = _Block.by_axis
+        found = rule(self, equation, values) if rule is not None else None
+        found = self.by_vmap(equation, values) if found is None else found
+        return [x if isinstance(x, _Value) else _Value(x, True) for x in found]
+
+    def written_out(self, equation: _Equation, values: list[_Value]) -> Any:
+        """The entries of a small equation's output, each an array over seeds.
+
+        A reduction over arms whose result meets the arms again ends an accelerator's kernel there, and so do an array
+        of another shape, a concatenation, a running count. Over the entries, all of that is arithmetic of one shape,
+        and the compiler makes it one kernel.
+        """
+        name, params, shape = equation.primitive.name, equation.params, equation.outvars[0].aval.shape
+        given = [v.entries(self.num) for v in values]
+        first = given[0]
+        if name in _BY_ENTRY:
+            spread = [np.broadcast_to(v, shape) for v in given]
+            return _made(shape, lambda index: _bind(equation, self._alike([v[index] for v in spread])))
+        if name in _REDUCTIONS:
+            rest = [axis for axis in range(first.ndim) if axis not in params["axes"]]
+            rows = first.transpose(*rest, *params["axes"]).reshape(*shape, -1)
+            return _made(shape, lambda index: functools.reduce(_REDUCTIONS[name], self._alike(list(rows[index]))))
+        if name == "broadcast_in_dim":
+            sizes = [1] * len(shape)
+            for axis, size in zip(params["broadcast_dimensions"], first.shape, strict=True):
+                sizes[axis] = size
+            return np.broadcast_to(first.reshape(sizes), shape)
+        if name in ("reshape", "squeeze", "expand_dims"):
+            return first.reshape(shape)
+        if name == "transpose":
+            return first.transpose(params["permutation"])
+        if name == "slice":
+            strides = params["strides"] or (1,) * first.ndim
+            return first[tuple(map(slice, params["start_indices"], params["limit_indices"], strides))]
+        alike = iter(self._alike([x for v in given for x in v.flat]))
+        return np.concatenate([_made(v.shape, lambda _: next(alike)) for v in given], params["dimension"])
+
+    def _alike(self, entries: list[jax.Array]) -> list[jax.Array]:
+        """Return entries in one shape: numbers are repeated over the block."""
+        return [x if np.shape(x) == self.block else jnp.broadcast_to(x, self.block) for x in entries]
+
+    def by_entry(self, equation: _Equation, values: list[_Value]) -> Outputs:
+        shape = equation.outvars[0].aval.shape
+        return [_bind(equation, [self.spread(v, shape) for v in values])]
+
+    def by_axis(self, equation: _Equation, values: list[_Value]) -> Outputs:
+        arrays = [self.spread(v, x.aval.shape) for v, x in zip(values, equation.invars, strict=True)]
+        out = _bind(equation, arrays)
+        return list(out) if equation.primitive.multiple_results else [out]
+
+    def reduction(self, equation: _Equation, values: list[_Value]) -> Outputs:
+        """Reduce a long axis window by window, each with its terms computed inside of the loop that reduces them.
+
+        XLA's CPU compiler has the same windows, but stores all terms first and has a slow loop for each window: 26
+        instead of 11 us of processor time per step of UCRL-AVE with 50 states.
+        """
+        axes, shape = equation.params["axes"], equation.invars[0].aval.shape
+        if self.accelerator or len(axes) != 1 or shape[axes[0]] <= WINDOW:
+            return self.by_axis(equation, values)
+        axis = axes[0]
+
+        def reduce(x: jax.Array, axis: int) -> jax.Array:
+            reduced: jax.Array = _bind(equation._replace(params={**equation.params, "axes": (axis,)}), [x])
+            return reduced
+
+        x = self.spread(values[0], shape)
+        while x.shape[axis] > WINDOW:
+            size = x.shape[axis]
+            num = -(-size // WINDOW)
+            start = WINDOW - (num * WINDOW - size) // 2  # windows are centred: the first and the last may be shorter
+            end = start + (num - 2) * WINDOW
+            parts = [lax.expand_dims(reduce(lax.slice_in_dim(x, 0, start, axis=axis), axis), (axis,))]
+            if num > 2:
+                whole = lax.slice_in_dim(x, start, end, axis=axis)
+                whole = whole.reshape(*x.shape[:axis], num - 2, WINDOW, *x.shape[axis + 1 :])
+                parts.append(reduce(whole, axis + 1))
+            parts.append(lax.expand_dims(reduce(lax.slice_in_dim(x, end, size, axis=axis), axis), (axis,)))
+            x = lax.concatenate(parts, axis)
+        return [reduce(x, axis)]
+
+    def by_vmap(self, equation: _Equation, values: list[_Value]) -> Outputs:
+        """Apply JAX's own rule, for whatever has none here."""
+
+        def function(*arrays: jax.Array) -> Outputs:
+            return equation.primitive.bind(*arrays, **equation.params)
+
+        axes = tuple(-1 if v.differs else None for v in values)
+        for _ in self.block:
+            function = jax.vmap(function, in_axes=axes, out_axes=-1)
+        out = function(*(v.array for v in values))
+        return list(out) if equation.primitive.multiple_results else [out]
+
+    def broadcast_in_dim(self, equation: _Equation, values: list[_Value]) -> Outputs:
+        shape, axes = equation.params["shape"], equation.params["broadcast_dimensions"]
+        tail = range(len(shape), len(shape) + self.num)
+        return [lax.broadcast_in_dim(values[0].array, (*shape, *self.block), (*axes, *tail))]
+
+    def bitcast(self, equation: _Equation, values: list[_Value]) -> Outputs:
+        """Move the axis that numbers of another width have more or less: JAX expects it to be the last."""
+        if equation.outvars[0].aval.shape == equation.invars[0].aval.shape:
+            return self.by_entry(equation, values)
+        front, back = range(self.num), range(-self.num, 0)
+        return [jnp.moveaxis(_bind(equation, [jnp.moveaxis(values[0].array, back, front)]), front, back)]
+
+    def reshape(self, equation: _Equation, values: list[_Value]) -> Outputs:
+        return [lax.reshape(values[0].array, (*equation.outvars[0].aval.shape, *self.block))]
+
+    def transpose(self, equation: _Equation, values: list[_Value]) -> Outputs:
+        order = equation.params["permutation"]
+        return [lax.transpose(values[0].array, (*order, *range(len(order), len(order) + self.num)))]
+
+    def slice(self, equation: _Equation, values: list[_Value]) -> Outputs:
+        start, end, strides = (equation.params[n] for n in ("start_indices", "limit_indices", "strides"))
+        strides = strides or (1,) * len(start)
+        zeros, ones = (0,) * self.num, (1,) * self.num
+        return [lax.slice(values[0].array, (*start, *zeros), (*end, *self.block), (*strides, *ones))]
+
+    def dynamic_slice(self, equation: _Equation, values: list[_Value]) -> Outputs | None:
+        operand, *starts = values
+        shape, sizes = equation.invars[0].aval.shape, equation.params["slice_sizes"]
+        if any(v.differs for v in starts):
+            numeric = jnp.issubdtype(operand.array.dtype, np.number)
+            if not (operand.differs and starts[0].differs and numeric) or sizes != (1, *shape[1:]):
+                return None
+            row = jnp.clip(starts[0].array, 0, shape[0] - 1).reshape(*(1,) * len(shape), *self.block)
+            numbers = np.arange(shape[0], dtype=row.dtype).reshape(-1, *(1,) * (row.ndim - 1))
+            chosen = jnp.where(numbers == row, operand.array, 0)  # a gather per seed is slow
+            return [jnp.sum(chosen, axis=0, keepdims=True, dtype=operand.array.dtype)]
+        index = [v.array for v in starts] + [jnp.zeros_like(starts[0].array)] * self.num
+        return [lax.dynamic_slice(operand.array, index, (*sizes, *self.block))]
+
+    def dynamic_update_slice(self, equation: _Equation, values: list[_Value]) -> Outputs | None:
+        *arrays, starts = *values[:2], values[2:]
+        if any(v.differs for v in starts):
+            return None
+        operand, update = (self.spread(v, x.aval.shape) for v, x in zip(arrays, equation.invars, strict=False))
+        index = [v.array for v in starts] + [jnp.zeros_like(starts[0].array)] * self.num
+        return [lax.dynamic_update_slice(operand, update, index)]
+
+    def barrier(self, equation: _Equation, values: list[_Value]) -> Outputs:
+        arrays = lax.optimization_barrier([v.array for v in values])
+        return [_Value(x, v.differs) for x, v in zip(arrays, values, strict=True)]
+
+    def dot_general(self, equation: _Equation, values: list[_Value]) -> Outputs:
+        """Write a short product out, as in :func:`combine`; a long one is a sum of products."""
+        contracted, paired = equation.params["dimension_numbers"]
+        dtype = equation.outvars[0].aval.dtype
+        shapes = [x.aval.shape for x in equation.invars]
+        free = [
+            [i for i in range(len(s)) if i not in (*c, *b)] for s, c, b in zip(shapes, contracted, paired, strict=True)
+        ]
+        sides = []
+        for i, (value, shape) in enumerate(zip(values, shapes, strict=True)):
+            order = (*contracted[i], *paired[i], *free[i], *range(len(shape), len(shape) + self.num))
+            x = lax.transpose(self.spread(value, shape), order).astype(dtype)
+            both = [[shape[k] for k in free[i]], [1] * len(free[1 - i])]
+            pairs = [shape[k] for k in paired[i]]
+            num = math.prod(shape[k] for k in contracted[i])
+            sides.append(x.reshape(num, *pairs, *(both[i]), *(both[1 - i]), *self.block))
+        return [combine(*sides)]
+
+    def scan(self, equation: _Equation, values: list[_Value]) -> Outputs:
+        params, program = equation.params, equation.params["jaxpr"]
+        first, last = _scan_parts(equation)
+        consts, xs = ([_Value(v.array, v.differs) for v in part] for part in (values[:first], values[last:]))
+        flags = _carried(program.jaxpr, consts, values[first:last], xs)
+        flat = _flat(program)
+        inside: list[list[bool]] = []
+
+        def body(carry: Outputs, x: Outputs) -> tuple[Outputs, Outputs]:
+            carried = [_Value(v, f) for v, f in zip(carry, flags, strict=True)]
+            moving = [_Value(v, old.differs) for v, old in zip(x, xs, strict=True)]
+            out = self.evaluate(flat, [*consts, *carried, *moving])
+            inside.append([v.differs for v in out[len(flags) :]])
+            return self._where(flags, out, program.jaxpr.outvars), [v.array for v in out[len(flags) :]]
+
+        options = {name: params[name] for name in ("length", "reverse", "unroll")}
+        if self.accelerator:  # a loop inside of a CUDA graph ends the graph
+            options["unroll"] = _MOST_TURNS
+        start = self._where(flags, values[first:last], equation.invars[first:last])
+        carry, ys = lax.scan(body, start, [v.array for v in xs], **options)
+        return [_Value(v, f) for v, f in zip([*carry, *ys], [*flags, *inside[-1]], strict=True)]
+
+    def cond(self, equation: _Equation, values: list[_Value]) -> Outputs | None:
+        """Run one branch where all seeds take the same; else the second, and the first only where a seed needs it."""
+        index, *operands = (_Value(v.array, v.differs) for v in values)
+        branches = equation.params["branches"]
+
+        def run(branch: core.ClosedJaxpr) -> Outputs:
+            out = self.evaluate(_flat(branch), operands)
+            return [self.spread(v, x.aval.shape) for v, x in zip(out, equation.outvars, strict=True)]
+
+        if not index.differs:
+            return lax.switch(index.array, [functools.partial(run, b) for b in branches])
+        if len(branches) != 2:
+            return None
+        yes = index.array.astype(bool)
+
+        def both() -> Outputs:
+            pairs = zip(run(branches[1]), run(branches[0]), strict=True)
+            return [jnp.where(jnp.broadcast_to(yes, a.shape), a, b) for a, b in pairs]
+
+        return lax.cond(jnp.any(yes), both, functools.partial(run, branches[0]))
+
+    def _where(self, flags: list[bool], values: list[_Value], atoms: Sequence[_Atom]) -> Outputs:
+        """Return the arrays of as many ``values`` as there are flags, spread where a flag says so."""
+        return [self.spread(v, x.aval.shape) if f else v.array for f, v, x in zip(flags, values, atoms, strict=False)]
+
+
+_RULES: dict[str, Callable[..., Outputs | None]] = {
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _Block.reshape),
+    "bitcast_convert_type": _Block.bitcast,
+    "broadcast_in_dim": _Block.broadcast_in_dim,
+    "transpose": _Block.transpose,
+    "slice": _Block.slice,
+    "dynamic_slice": _Block.dynamic_slice,
+    "dynamic_update_slice": _Block.dynamic_update_slice,
+    "optimization_barrier": _Block.barrier,
+    "dot_general": _Block.dot_general,
+    "scan": _Block.scan,
+    "cond": _Block.cond,
+    **dict.fromkeys(_REDUCTIONS, _Block.reduction),
+}
+
+
+def _made(shape: tuple[int, ...], entry: Callable[[tuple[int, ...]], Any]) -> Any:
+    made = np.empty(shape, object)
+    for index in np.ndindex(*shape):
+        made[index] = entry(index)
+    return made
+
+
+def _bind(equation: _Equation, arrays: list[Any]) -> Any:
+    params = {name: None if name.endswith("sharding") else value for name, value in equation.params.items()}
+    return equation.primitive.bind(*arrays, **params)
+
+
+class _Atom:
+    """A variable of a flat program."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+
+class _Equation(NamedTuple):
+    """An equation of a flat program."""
+
+    primitive: core.Primitive
+    params: dict[str, Any]
+    invars: list[_Atom]
+    outvars: list[_Atom]
+
+
+class _Flat(NamedTuple):
+    """A program without calls of others."""
+
+    equations: list[_Equation]
+    constants: dict[_Atom, _Value]
+    inputs: list[_Atom]
+    outputs: list[_Atom]
+
+
+def _flat(program: core.ClosedJaxpr) -> _Flat:
+    """Return a closed program with what it calls in the place of each call."""
+    equations: list[_Equation] = []
+    constants: dict[_Atom, _Value] = {}
+
+    def constant(aval: Any, value: Any) -> _Atom:
+        atom = _Atom(aval)
+        constants[atom] = _Value(value, False)
+        return atom
+
+    def visit(program: core.ClosedJaxpr, given: list[_Atom]) -> list[_Atom]:
+        jaxpr = program.jaxpr
+        atoms: dict[core.Var, _Atom] = dict(zip(jaxpr.invars, given, strict=True))
+        atoms.update((v, constant(v.aval, c)) for v, c in zip(jaxpr.constvars, program.consts, strict=True))
+
+        def read(v: Any) -> _Atom:
+            literal = isinstance(v, core.Literal)
+            return constant(v.aval, np.asarray(v.val, v.aval.dtype)) if literal else atoms[v]
+
+        for e in jaxpr.eqns:
+            invars = [read(v) for v in e.invars]
+            if e.primitive.name in _CALLS:
+                outvars = visit(_closed(e.params[_CALLS[e.primitive.name]]), invars)
+            else:
+                outvars = [_Atom(v.aval) for v in e.outvars]
+                equations.append(_Equation(e.primitive, e.params, invars, outvars))
+            atoms.update(zip(e.outvars, outvars, strict=True))
+        return [read(v) for v in jaxpr.outvars]
+
+    inputs = [_Atom(v.aval) for v in program.jaxpr.invars]
+    return _Flat(equations, constants, inputs, visit(program, inputs))
+
+
+def _small(equations: list[_Equation], outputs: list[_Atom]) -> set[int]:
+    """Return which equations an accelerator computes entry by entry: those that end in single numbers.
+
+    Each reads and writes few numbers, and what it writes is read by such equations alone, unless it is one number.
+    """
+    small: set[int] = set()
+    kept_whole = set(outputs)
+    for i in reversed(range(len(equations))):
+        name, atoms = equations[i].primitive.name, (*equations[i].invars, *equations[i].outvars)
+        known = name in _BY_ENTRY or name in _REDUCTIONS or name in _SHAPES
+        known = known and (name != "bitcast_convert_type" or atoms[0].aval.shape == atoms[-1].aval.shape)
+        few = all(0 < x.aval.size <= _MOST for x in atoms)
+        ends = all(x.aval.size == 1 or x not in kept_whole for x in equations[i].outvars)
+        if known and few and ends:
+            small.add(i)
+        else:
+            kept_whole.update(equations[i].invars)
+    return small
+
+
+def _store(values: list[_Value]) -> None:
+    """Store the entries of all values, by one kernel."""
+    stored = iter(lax.optimization_barrier([x for v in values for x in v.rows.flat]))
+    for v in values:
+        v.rows = _made(v.rows.shape, lambda _: next(stored))
+
+
+def _closed(program: core.Jaxpr | core.ClosedJaxpr) -> core.ClosedJaxpr:
+    return core.ClosedJaxpr(program, ()) if isinstance(program, core.Jaxpr) else program
+
+
+def _scan_parts(equation: Any) -> tuple[int, int]:
+    """Return where the carried inputs of a loop begin and end; constants come before them, what is scanned after.
+
+    What is scanned or stacked has one axis more outside of the loop. Parameters of the loop say it too, but their
+    names change between versions of JAX.
+    """
+    inside = equation.params["jaxpr"].jaxpr
+    num_carried = sum(a.aval.ndim == b.aval.ndim for a, b in zip(equation.outvars, inside.outvars, strict=True))
+    first_scanned = sum(a.aval.ndim == b.aval.ndim for a, b in zip(equation.invars, inside.invars, strict=True))
+    return first_scanned - num_carried, first_scanned
+
+
+def _carried(jaxpr: core.Jaxpr, consts: list[_Value], carry: list[_Value], xs: list[_Value]) -> list[bool]:
+    """Return which of a loop's carried values differ between seeds, sooner or later."""
+    flags = [v.differs for v in carry]
+    while True:
+        given = [*(v.differs for v in consts), *flags, *(v.differs for v in xs)]
+        after = [a or b for a, b in zip(flags, _depends(jaxpr, given), strict=False)]
+        if after == flags:
+            return flags
+        flags = after
+
+
+def _depends(jaxpr: core.Jaxpr, given: list[bool]) -> list[bool]:
+    """Return which outputs of a program may differ between seeds where the inputs ``given`` do."""
+    known = dict(zip(jaxpr.invars, given, strict=True))
+
+    def read(atom: core.Var | core.Literal) -> bool:
+        return not isinstance(atom, core.Literal) and known.get(atom, False)
+
+    for equation in jaxpr.eqns:
+        flags = [read(v) for v in equation.invars]
+        name = equation.primitive.name
+        found = [any(flags)] * len(equation.outvars)
+        if any(flags) and name in _CALLS:
+            found = _depends(_closed(equation.params[_CALLS[name]]).jaxpr, flags)
+        elif any(flags) and name == "scan":
+            first, last = _scan_parts(equation)
+            values, inner = [_Value(None, f) for f in flags], equation.params["jaxpr"].jaxpr
+            carry = _carried(inner, values[:first], values[first:last], values[last:])
+            found = [*carry, *_depends(inner, [*flags[:first], *carry, *flags[last:]])[len(carry) :]]
+        known.update(zip(equation.outvars, found, strict=True))
+    return [read(v) for v in jaxpr.outvars]
