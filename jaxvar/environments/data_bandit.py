@@ -15,6 +15,7 @@ import numpy as np
 from jaxvar import parameters
 from jaxvar.environments.interface import Array
 from jaxvar.environments.table_bandit import TableBandit, table_bandit
+from jaxvar.parameters import Number
 
 _FOLDER = Path(__file__).parent / "data"
 _DIGESTS = {
@@ -26,7 +27,7 @@ _DIGESTS = {
 TASKS = tuple(_DIGESTS)
 
 
-def data_bandit(task: str) -> TableBandit:
+def data_bandit(task: str, noise_scale: Number = 1.0) -> TableBandit:
     r"""Return a bandit made from a data set, with exact means and variances.
 
     * ``digits`` (1,797 images, 10 classes, d = 90), ``breast_cancer`` (569 patients, 2 classes, d = 18) and ``wine``
@@ -45,6 +46,7 @@ def data_bandit(task: str) -> TableBandit:
 
     Args:
       task: ``digits``, ``breast_cancer``, ``wine`` or ``diabetes``.
+      noise_scale: from 0 to 1; a reward is its mean plus this times its deviation from it. Means, arms and R stay.
 
     Returns:
       The TableBandit of :func:`jaxvar.table_bandit`, a pytree.
@@ -57,9 +59,11 @@ def data_bandit(task: str) -> TableBandit:
     parameters.check_choice("task", task, TASKS)
     stored = _read(task)
     if "rows" in stored:
-        return table_bandit(stored["rows"], stored["probabilities"])
+        return table_bandit(stored["rows"], stored["probabilities"], noise_scale=noise_scale)
     means = stored["features"].astype(float) @ stored["theta"].astype(float)
-    return table_bandit(stored["features"], means, stored["variances"], theta_star=stored["theta"])
+    return table_bandit(
+        stored["features"], means, stored["variances"], theta_star=stored["theta"], noise_scale=noise_scale
+    )
 
 
 def _read(task: str) -> dict[str, Array]:

@@ -14,7 +14,7 @@ from jaxvar import parameters, random
 from jaxvar.environments import noise as noises
 from jaxvar.environments.interface import Array, Drawn, Observation, array_of
 from jaxvar.lowering import take
-from jaxvar.parameters import Number, choice, factory, part, pytree
+from jaxvar.parameters import Number, choice, factory, number, part, pytree
 
 _Family = noises.TwoPoint | noises.Uniform | noises.Gaussian | noises.Bernoulli
 _FAMILIES: dict[str, Callable[[Number], _Family]] = {
@@ -95,6 +95,14 @@ class TableBandit:
         default=None,
         doc="``[d]``, where means are ``<features, theta_star>``; needed to record the confidence event.",
     )
+    noise_scale: Number = number(
+        at_least=0,
+        at_most=1,
+        squared=True,
+        default=1.0,
+        doc="s: a reward is its mean plus s times its deviation from it, so that variances are s^2 times as large. "
+        "Means, arms and the bound R stay as they are.",
+    )
 
     @property
     def dim(self) -> int:
@@ -128,7 +136,7 @@ class TableBandit:
 
     @property
     def noise_bound(self) -> Number:
-        """R: no noise is larger."""
+        """R: no noise is larger, at any ``noise_scale``."""
         if self.variances is None:
             return self._family().bound
         return self._family(jnp.sqrt(jnp.max(jnp.asarray(self.variances)))).bound
@@ -160,6 +168,7 @@ class TableBandit:
         rows = np.arange(self.num_contexts) if drawn else np.asarray(self.contexts)
         features, means = np.asarray(self.features, float)[rows], np.asarray(self.means, float)[rows]
         variances = means * (1 - means) if self.variances is None else np.asarray(self.variances, float)[rows]
+        variances = variances * float(self.noise_scale) ** 2
         best_theta = np.linalg.lstsq(features.reshape(-1, self.dim), means.reshape(-1), rcond=None)[0]
         fitted, each = features @ best_theta, np.arange(len(means))
         best, bound = means.max(axis=1), float(self.noise_bound)
@@ -189,14 +198,17 @@ class TableBandit:
         arms = _entry(self.features, row) if instance.arms is None else instance.arms
         mean = _entry(self.means, row)
         variance = mean * (1 - mean) if self.variances is None else _entry(self.variances, row)
+        variance = variance * jnp.square(self.noise_scale)
         return Observation(arms, mean, variance, jnp.sqrt(variance))
 
     def pull(
         self, instance: TableInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array
     ) -> jax.Array:
-        """Return the arm's mean plus noise, []: 0 or 1 where variances were not given."""
+        """Return the arm's mean plus noise, []: 0 or 1 where neither variances nor a noise_scale were given."""
         mean, std = take(observation.mean, action), take(observation.noise_std, action)
-        return mean + self._family().draw(random.bits(random.key_words(key), ()), std, mean)
+        noise = self._family().draw(random.bits(random.key_words(key), ()), std, mean)
+        # The other laws have the scale in their deviation; that of 0 and 1 has none.
+        return mean + (noise * self.noise_scale if self.variances is None else noise)
 
 
 table_bandit = factory(TableBandit)

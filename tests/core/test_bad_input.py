@@ -209,7 +209,7 @@ UNDECLARED = {
         "theta_star": [[0.1], [NAN, 0.0], "ab"],
         "norm_bound": [0.0, -1.0, NAN, "a"],
     },
-    "data_bandit": {"task": ["iris", "", 3, None, True]},
+    "data_bandit": {"task": ["iris", "", 3, None, True], "noise_scale": [-0.1, 1.1, NAN, "a", [0.5, 1.0]]},
     "table_bandit": {
         "features": [*BAD_ARMS, np.zeros((5, 2)), np.zeros((4, 2, 2)), np.zeros((3, 3, 2))],
         "means": [np.zeros(3), np.zeros((4, 0)), [[NAN] * 3] * 4, "a"],

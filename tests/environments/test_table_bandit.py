@@ -65,6 +65,31 @@ def test_rewards_have_the_means_and_variances_of_the_table(law):
     assert float(environment.norm_bound) == pytest.approx(np.linalg.norm(FEATURES, axis=-1).max())
 
 
+@pytest.mark.parametrize("law", LAWS)
+def test_noise_can_be_scaled_down(law):
+    """On the same keys, deviations are s times and variances s^2 times those of the table; arms, means and R stay."""
+    whole, scaled = (jv.table_bandit(FEATURES, MEANS, **LAWS[law], noise_scale=s) for s in (1.0, 0.3))
+    default = jv.table_bandit(FEATURES, MEANS, **LAWS[law])
+    (rows, seen, rewards), (_, weak, weaker), (_, _, same) = (drawn_rounds(e, 500) for e in (whole, scaled, default))
+    stated = MEANS * (1 - MEANS) if law == "bernoulli" else VARIANCES
+    np.testing.assert_array_equal(same, rewards)
+    np.testing.assert_array_equal(weak.arms, seen.arms)
+    np.testing.assert_array_equal(weak.mean, MEANS[rows])
+    np.testing.assert_allclose(weak.noise_var, 0.09 * stated[rows], rtol=1e-12)
+    np.testing.assert_allclose(weaker - MEANS[rows], 0.3 * (rewards - MEANS[rows]), rtol=1e-9, atol=1e-12)
+    assert float(scaled.noise_bound) == float(whole.noise_bound)
+    assert scaled.summary().variance_ratio == pytest.approx(0.09 * whole.summary().variance_ratio)
+
+
+def test_stored_tasks_without_noise():
+    """In both kinds of tasks the reward then is the mean."""
+    for task in ("wine", "diabetes"):
+        still = jv.trace(jv.uniform(), jv.data_bandit(task, 0.0), KEY, num_rounds=20)
+        means = np.take_along_axis(np.asarray(still.mean), np.asarray(still.action)[:, None], 1)[:, 0]
+        np.testing.assert_array_equal(still.reward, means)
+        assert not np.any(still.noise_var)
+
+
 def test_given_contexts_are_played_in_their_order():
     """The arms of round k are those of row contexts[k - 1], regret is that of the table, and no round comes after."""
     rows = np.array([2, 0, 0, 1, 2, 1, 1])
