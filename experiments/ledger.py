@@ -277,6 +277,12 @@ def as_json(entries: list[Entry]) -> str:
     return json.dumps(content, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
+def read_ledger(path: Path = PATH) -> list[Entry]:
+    """Read what :func:`main` wrote."""
+    lines = json.loads(path.read_text())["entries"]
+    return [Entry(**{**line, "coverage": [Coverage(**seen) for seen in line["coverage"]]}) for line in lines]
+
+
 def main(path: Path = PATH) -> int:
     """Write the ledger."""
     text = as_json(collect())

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
 
 from experiments import tuning
-from experiments.atlas.figure import draw
-from experiments.atlas.maps import Atlas, Panel, Verdict
-from experiments.atlas.studies import MODES
+from experiments.atlas.figure import FIRST, chosen, draw, draw_first
+from experiments.atlas.maps import LEVEL, Atlas, Panel, Verdict
+from experiments.atlas.players import Entry
 from experiments.experiment import Conclusions
 from jaxvar.algorithms.catalogue import CLAIMS
-from jaxvar.analysis import Interval
 from jaxvar.study.result import StudyResult
 from jaxvar.tables import Column, Table
 
@@ -23,40 +23,47 @@ Cell = tuple[Panel, int, int]  # a panel, and the indices of its column and row
 
 
 def conclude(atlas: Atlas, tuned: Mapping[str, StudyResult]) -> Conclusions:
-    """Return the tables of the page beside this file and the figure for print."""
+    """Return the tables of the page beside this file and the figures: one for print, one for the first page."""
+    drawn = dataclasses.replace(atlas, panels=tuple(chosen(atlas)))
     tables = {
         "use": use(atlas),
-        "adapts": adapts(atlas),
-        "wins": wins(atlas),
+        "adapts": adapts(drawn),
+        "wins": wins(drawn),
+        "adapts_all": adapts(atlas),
+        "wins_all": wins(atlas),
         "algorithms": algorithms(atlas),
         **{name.replace("tune", "tuned"): tuning.table(tune) for name, tune in tuned.items()},
     }
-    return Conclusions(tables, {"atlas": draw(atlas)})
+    first = draw_first(atlas)
+    return Conclusions(tables, {"atlas": draw(atlas)} | ({} if first is None else {"panel": first}))
 
 
-def _cells(atlas: Atlas, unit: str) -> list[Cell]:
-    return [(p, i, k) for p in atlas.panels if p.unit == unit for i in range(len(p.x)) for k in range(len(p.rounds))]
+def _cells(atlas: Atlas, group: str) -> list[Cell]:
+    some = [panel for panel in atlas.panels if panel.problem.group == group]
+    return [(p, i, k) for p in some for i in range(len(p.x)) for k in range(len(p.rounds))]
 
 
 def use(atlas: Atlas) -> Table:
     """Recommend, for each case and kind of constants, the algorithm whose regret is never far above the least."""
-    bandits, episodes = _cells(atlas, "round"), _cells(atlas, "episode")
+    bandits = _cells(atlas, "bandits")
     longest = [cell for cell in bandits if cell[2] == len(cell[0].rounds) - 1]
+    lengths = sorted({cell[0].rounds[-1] for cell in bandits})
     cases: dict[str, tuple[str, list[Cell]]] = {
         "you know R only": ("R", bandits),
         "you know the variances": ("all", bandits),
         f"R is loose: R/σ at least {LOOSE}": ("R", [c for c in bandits if c[0].x[c[1]] >= LOOSE]),
         f"R is tight: R/σ at most {TIGHT}": ("R", [c for c in bandits if c[0].x[c[1]] <= TIGHT]),
         f"K is small: at most {SMALL}": ("R", [c for c in bandits if c[0].rounds[c[2]] <= SMALL]),
-        f"K is {max((c[0].rounds[c[2]] for c in longest), default=0):,}": ("R", longest),
-        "you play episodes": ("R", episodes),
+        f"K is {' or '.join(f'{k:,}' for k in lengths)}": ("R", longest),
+        "your arms come from data": ("R", _cells(atlas, "data")),
+        "you play episodes": ("R", _cells(atlas, "episodes")),
     }
-    rows = [(case, *(_safest(mode, *some) for mode in MODES)) for case, some in cases.items() if some[1]]
+    rows = [(case, *(_safest(mode, *some) for mode in atlas.modes)) for case, some in cases.items() if some[1]]
     caption = (
         "What to use, by the maps alone: in each case the algorithm whose largest multiple of the least mean regret is "
         "smallest; in how many cells it is the best; and that multiple with the cell where it is reached."
     )
-    return Table(caption, (Column("if"), *(Column(mode) for mode in MODES)), tuple(rows))
+    return Table(caption, (Column("if"), *(Column(mode) for mode in atlas.modes)), tuple(rows))
 
 
 def _safest(mode: str, scope: str, cells: list[Cell]) -> str:
@@ -69,6 +76,7 @@ def _safest(mode: str, scope: str, cells: list[Cell]) -> str:
             value = panel.mean[e, i, k]
             ratio = float(value / least) if np.isfinite(value) else np.inf
             ratios.setdefault(panel.entries[e].label, []).append(ratio)
+    ratios = {name: values for name, values in ratios.items() if len(values) == len(cells)}  # who plays in all cells
     name = min(ratios, key=lambda name: max(ratios[name]))
     worst = int(np.argmax(ratios[name]))
     best = sum(ratio == 1 for ratio in ratios[name])
@@ -90,7 +98,7 @@ def adapts(atlas: Atlas) -> Table:
     """Show from which K on adapting to the variance wins, at the least and the largest ratio of each map."""
     rows = []
     for panel in atlas.panels:
-        for mode in MODES:
+        for mode in panel.modes:
             columns = panel.verdicts[mode, "R"]
             states = [[state(panel, verdict) for verdict in column] for column in columns]
             flat = [one for column in states for one in column]
@@ -137,9 +145,9 @@ def wins(atlas: Atlas) -> Table:
     for panel in atlas.panels:
         for scope in panel.scopes:
             told = {"R": "R", "all": "variances"}[scope] if panel.unit == "round" else ""
-            rows.append((panel.title, told, *(_winners(panel, mode, scope) for mode in MODES)))
+            rows.append((panel.title, told, *(_winners(panel, mode, scope) for mode in atlas.modes)))
     caption = "Cells of each map by the algorithm with the least mean regret, and how many of them are separated."
-    return Table(caption, (Column("map"), Column("told"), *(Column(mode) for mode in MODES)), tuple(rows))
+    return Table(caption, (Column("map"), Column("told"), *(Column(mode) for mode in atlas.modes)), tuple(rows))
 
 
 def _winners(panel: Panel, mode: str, scope: str) -> str:
@@ -151,20 +159,59 @@ def _winners(panel: Panel, mode: str, scope: str) -> str:
 
 
 def algorithms(atlas: Atlas) -> Table:
-    """Show with which constants each algorithm is played, whether they are proved, and how often their event held."""
+    """Show with which constants each algorithm is played, what the ledger knows of them, and how often they held."""
     found: dict[str, tuple[object, ...]] = {}
+    lows: dict[str, float] = {}
     for panel in atlas.panels:
-        for entry, share in zip(panel.entries, panel.covered, strict=True):
-            old = found.get(entry.label)
-            if old is not None and isinstance(old[-1], Interval) and (share is None or old[-1].low <= share.low):
+        for entry, held in zip(panel.entries, panel.covered, strict=True):
+            low = np.inf if held is None else held.share.low
+            if entry.label in found and lows[entry.label] <= low:
                 continue
-            shown = " and ".join(entry.modes)
+            lows[entry.label] = low
             kind = "yes" if entry.name in ADAPTIVE else "no"
-            found[entry.label] = (entry.name, entry.constants, shown, kind, entry.proved, share)
-    titles = ("algorithm", "constants", "shown as", "adapts to the variance", "proved")
+            own = (None, "") if held is None else (held.share, panel.column(held.x))
+            shown = (entry.name, entry.constants, " and ".join(entry.modes), kind)
+            found[entry.label] = (*shown, *entry.known, *own, "; ".join(measured(entry)))
+    titles = ("algorithm", "constants", "shown as", "adapts to the variance", "kind", "proof")
     caption = (
-        "Constants of every algorithm, whether its theorem is proved with them, and the share of seeds in which the "
-        "confidence event held in all rounds, in the cell where it held least often (95 % Clopper-Pearson)."
+        "Constants of every algorithm, their kind and their proof by the ledger of constants, and the share of seeds "
+        "in which the confidence event held in all rounds (95 % Clopper-Pearson): in the column of these maps where it "
+        "held least often, and where else it was measured by the ledger."
     )
-    columns = (*(Column(title) for title in titles), Column("event held", "ends"))
+    columns = (*(Column(title) for title in titles), Column("event held", "ends"), Column("at"), Column("elsewhere"))
     return Table(caption, columns, tuple(found.values()))  # type: ignore[arg-type]
+
+
+def measured(entry: Entry) -> list[str]:
+    """Return how often a radius held in other experiments, one text for each measurement of the ledger."""
+    return [
+        f"{seen.where}, {seen.case}: {100 * seen.held:.5g} % [{100 * seen.low:.5g}, {100 * seen.high:.5g}] "
+        f"of {seen.seeds:,} seeds"
+        for seen in entry.coverage
+    ]
+
+
+def findings(atlas: Atlas) -> list[str]:
+    """Say in a sentence for each kind of constants what the map of the first page shows, or else the first map."""
+    panel, found = next((p for p in atlas.panels if p.title == FIRST[0]), atlas.panels[0]), list[str]()
+    last = panel.rounds[-1]
+    for mode in panel.modes:
+        verdicts = [verdict for column in panel.verdicts[mode, "R"] for verdict in column]
+        name, number = Counter(panel.entries[v.first].name for v in verdicts).most_common(1)[0]
+        separated = sum(v.is_decided for v in verdicts if panel.entries[v.first].name == name)
+        low, high = (_gain(panel, mode, i) for i in (0, -1))
+        found.append(
+            f"With {mode} constants ({panel.title}) {name} has the least regret in {number} of {len(verdicts)} cells, "
+            f"separated from all others in {separated}; at K = {last:,} the best algorithm that does not adapt to the "
+            f"variance pays {low:.2f} times as much as the best that does where {panel.axis} = {panel.x[0]:g}, and "
+            f"{high:.2f} times as much where it is {panel.x[-1]:g}."
+        )
+    pairs = zip(panel.entries, panel.covered, strict=True)
+    lost = [held.share for entry, held in pairs if held is not None and entry.constants.startswith("tuned")]
+    share = max(lost, key=lambda share: share.estimate, default=None)
+    if share is not None and share.high < LEVEL:
+        found.append(
+            "Tuned constants are no recommendation: in the worst column their confidence event held in at most "
+            f"{100 * share.estimate:.3g} % of {share.seeds} seeds."
+        )
+    return found

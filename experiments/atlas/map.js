@@ -1,6 +1,7 @@
 // Maps that follow the switches, the numbers of a cell, and the curves of a column.
 (() => {
-  const { panels, colours, dashes, size } = JSON.parse(document.getElementById("study-data").textContent);
+  const { panels, players, colours, dashes, size, folder } = JSON.parse(document.getElementById("study-data").textContent);
+  for (const panel of panels) panel.players = players[panel.players];
   const controls = document.querySelector(".switches");
   const readout = document.querySelector(".readout");
   const column = document.getElementById("column");
@@ -53,7 +54,7 @@
   function paint() {
     for (const block of document.querySelectorAll("section")) {
       const shown = new Map();
-      for (const button of block.querySelectorAll(".map .cell")) {
+      for (const button of block.querySelectorAll(".map:not([hidden]) .cell")) {
         const at = place(button);
         const player = at.panel.players[at.first];
         const byKind = controls.elements.view.value === "adapts";
@@ -105,6 +106,12 @@
     return picture;
   }
 
+  function heldHere(panel, i) {
+    if (!panel.covered[i]) return "not recorded";
+    const [share, low, high, x] = panel.covered[i];
+    return `${share} % [${low}, ${high}] of ${panel.seeds} seeds at ${panel.axis} = ${panel.x[x]}, the least of the map`;
+  }
+
   function show(button) {
     const at = place(button);
     const { panel, scope, x, k } = at;
@@ -121,23 +128,24 @@
     column.querySelector(".chosen").hidden = false;
     column.querySelector(".name").textContent = words(at);
     column.querySelector(".chart").replaceChildren(chart(at, well));
-    const head = make("tr", {}, ...["", "Algorithm", "Proved", "Event held", ...panel.rounds.map((r) => `K = ${numbers.whole(r)}`)].map((text) => make("th", { scope: "col" }, text)));
+    const head = make("tr", {}, ...["", "Algorithm", ...panel.rounds.map((r) => `K = ${numbers.whole(r)}`), "Constants", "Proof", "Event held here", "Event held elsewhere"].map((text) => make("th", { scope: "col" }, text)));
     const lines = [...well, ...shown.filter((i) => !well.includes(i))].map((i) => {
       const player = panel.players[i];
       const swatch = make("svg", { class: "swatch", viewBox: "0 0 30 12", "aria-hidden": "true" }, make("path", { class: `line ${hue(player)} dash-${player.curve % dashes}`, d: "M0,6H30" }));
-      const held = panel.covered[i] ? `${panel.covered[i][0]} % (at least ${panel.covered[i][1]} %)` : "not recorded";
+      const held = heldHere(panel, i);
       const regret = panel.rounds.map((_, j) => (panel.mean[i][x][j] === null ? "a seed failed" : around(panel.mean[i][x][j], panel.half[i][x][j])));
-      const texts = [player.label, player.proved, held, ...regret].map((text, j) => make("td", { class: j < 3 ? "" : "number" }, text));
-      return make("tr", {}, make("td", {}, swatch), ...texts);
+      const numeric = regret.map((text) => make("td", { class: "number" }, text));
+      const known = [...player.known, held, player.measured.join("; ") || "not measured"].map((text, j) => make("td", { class: j ? "known" : "" }, text));
+      return make("tr", {}, make("td", {}, swatch), make("td", {}, player.label), ...numeric, ...known);
     });
     column.querySelector("thead").replaceChildren(head);
     column.querySelector("tbody").replaceChildren(...lines);
     const file = column.querySelector(".file");
-    file.textContent = `experiments/atlas/${panel.study}.toml`;
+    file.textContent = `${folder}/${panel.study}.toml`;
     file.setAttribute("href", `${panel.study}.toml`);
     column.querySelector(".hash").textContent = panel.hash;
     column.querySelector(".command").textContent =
-      `jaxvar run experiments/atlas/${panel.study}.toml --out results/atlas/${size}/${panel.study}\npython -m experiments atlas --size ${size} --maps ${panel.study}`;
+      `jaxvar run ${folder}/${panel.study}.toml --out results/atlas/${size}/${panel.study}\npython -m experiments atlas --size ${size} --maps ${panel.study}`;
   }
 
   for (const map of document.querySelectorAll(".map")) {
@@ -161,11 +169,27 @@
       column.scrollIntoView();
     });
   }
+  // Maps whose arms, noise and dimension are all ticked.
+  const facets = document.querySelector(".facets");
+  function choose() {
+    const ticked = (name) => [...facets.querySelectorAll(`[name="${name}"]`)].filter((box) => box.checked).map((box) => box.value);
+    const names = new Set([...facets.elements].filter((box) => box.name).map((box) => box.name));
+    const maps = [...document.querySelectorAll("#bandits .map")];
+    for (const map of maps) map.hidden = [...names].some((name) => !ticked(name).includes(map.dataset[name]));
+    facets.querySelector(".count").textContent = `${maps.filter((map) => !map.hidden).length} of ${maps.length} maps are shown.`;
+    paint();
+  }
+  if (facets) {
+    facets.addEventListener("submit", (event) => event.preventDefault());
+    facets.addEventListener("change", choose);
+    facets.hidden = false;
+  }
   column.querySelector(".back").addEventListener("click", () => chosen.focus());
   controls.addEventListener("submit", (event) => event.preventDefault());
   controls.addEventListener("change", paint);
   controls.hidden = false;
   readout.hidden = false;
   readout.textContent = "Point at a cell to read its numbers.";
-  paint();
+  if (facets) choose();
+  else paint();
 })();

@@ -8,13 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.atlas.studies import BANDITS, EPISODES, KINDS, MIXES, MODES, SHAPES, Entry, entries, ratios
+import jaxvar as jv
+from experiments.atlas.players import BANDITS, EPISODES, MODES, Entry
+from experiments.atlas.studies import KINDS, SHAPES, SIZES, TASKS, ratio_of, shown
 from jaxvar.analysis import Interval, coverage, mean_interval
 from jaxvar.analysis.intervals import Array
 from jaxvar.study.result import CellResult, StudyResult
 
 LEVEL = 0.95
 ENOUGH = 200  # seeds of a cell that claims an order
+GROUPS = {"bandits": "Linear bandits", "data": "Tasks made of data", "episodes": "Episodes"}
 SCOPES = {"R": "told R only", "all": "told R, or the variances too"}
 
 
@@ -34,15 +37,31 @@ class Verdict(NamedTuple):
         return not self.open
 
 
+class Held(NamedTuple):
+    """How often a confidence event held in all rounds, in the column where it held least often."""
+
+    share: Interval
+    x: int
+
+
+class Problem(NamedTuple):
+    """The words of a map: what it is called, what a reader chooses it by, and what is to be known of it."""
+
+    title: str
+    group: str
+    facets: Mapping[str, str]  # arms, noise and d
+    axis: str  # name of the horizontal axis
+    remark: str = ""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Panel:
     """One map: R / sigma or the mixture of a problem against rounds."""
 
     study: str
     hash: str
-    title: str
+    problem: Problem
     unit: str
-    axis: str  # name of the horizontal axis
     x: tuple[float, ...]
     notes: tuple[str, ...]  # one for each x; Var* of an episode where it was recorded
     rounds: tuple[int, ...]
@@ -50,8 +69,23 @@ class Panel:
     entries: tuple[Entry, ...]
     mean: Array  # [entries, x, rounds]   NaN where a seed failed
     half: Array  # [entries, x, rounds]   half widths of 95 % t intervals
-    covered: tuple[Interval | None, ...]  # of each entry, where the confidence event held least often
+    covered: tuple[Held | None, ...]  # of each entry
     verdicts: Mapping[tuple[str, str], tuple[tuple[Verdict, ...], ...]]  # by constants and scope, [x][rounds]
+
+    @property
+    def title(self) -> str:
+        """The name of the map."""
+        return self.problem.title
+
+    @property
+    def axis(self) -> str:
+        """The name of the horizontal axis."""
+        return self.problem.axis
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The positions of the first switch in which somebody plays."""
+        return tuple(mode for mode in MODES if any(mode in entry.modes for entry in self.entries))
 
     def players(self, mode: str, scope: str) -> list[int]:
         """Return the entries that a position of the switches shows."""
@@ -62,9 +96,13 @@ class Panel:
         """The positions of the second switch that differ."""
         return tuple(SCOPES) if any(e.player.told for e in self.entries) else ("R",)
 
+    def column(self, x: int) -> str:
+        """Return the name of a column."""
+        return f"{self.title}, {self.axis} = {self.x[x]:g}"
+
     def cell(self, x: int, k: int) -> str:
         """Return the name of a cell."""
-        return f"{self.title}, {self.axis} = {self.x[x]:g}, K = {self.rounds[k]:,}"
+        return f"{self.column(x)}, K = {self.rounds[k]:,}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -74,31 +112,59 @@ class Atlas:
     size: str
     panels: tuple[Panel, ...]
 
+    @property
+    def modes(self) -> dict[str, str]:
+        """The positions of the first switch, with their meaning."""
+        return {mode: words for mode, words in MODES.items() if any(mode in panel.modes for panel in self.panels)}
+
     @staticmethod
     def of(results: Mapping[str, StudyResult], tuned: Mapping[str, float], size: str) -> Atlas:
         """Read the maps of some studies, in their order."""
-        return Atlas(size, tuple(p for name, result in results.items() for p in _panels(name, result, tuned)))
+        return Atlas(size, tuple(p for name, result in results.items() for p in _panels(name, result, tuned, size)))
 
 
-def _panels(name: str, result: StudyResult, tuned: Mapping[str, float]) -> list[Panel]:
-    is_bandit = result.unit == "round"
-    players = tuple(entries(BANDITS if is_bandit else EPISODES, tuned))
+def _panels(name: str, result: StudyResult, tuned: Mapping[str, float], size: str) -> list[Panel]:
+    some = shown(BANDITS if result.unit == "round" else EPISODES, tuned, SIZES[size])
+    players = tuple(entry for entry in some if entry.label in result.algorithms)
     found = []
     for environment in result.environments:
         columns: dict[str, dict[str, CellResult]] = {}
         for cell in result.cells:
             if cell.environment == environment:
                 columns.setdefault(str(cell.environment_settings), {})[cell.algorithm] = cell
-        if is_bandit:
-            kind, _, shape = name.partition("_")
-            title, axis = f"{KINDS[kind][0]}, {environment}, {SHAPES[shape]}", "R/σ"
-            x, notes = tuple(map(float, ratios(shape))), tuple[str, ...]()
-        else:
-            title, axis, x = f"graded MDP, {environment}", "mix", tuple(MIXES)
+        settings = [next(iter(column.values())).environment_settings for column in columns.values()]
+        problem = describe(name, environment, result.cells[0].num_rounds)
+        if problem.group == "episodes":
+            x = tuple(float(str(setting["mix"])) for setting in settings)
             notes = tuple(f"Var* {_variance(column):.2g} an episode" for column in columns.values())
-        identity = (name, str(result.config.get("study_hash", "")), title, result.unit, axis, x, notes)
+        else:
+            x, notes = tuple(ratio_of(setting, name.partition("_")[2]) for setting in settings), ()
+        identity = (name, str(result.config.get("study_hash", "")), problem, result.unit, x, notes)
         found.append(panel(identity, players, list(columns.values())))
     return found
+
+
+def describe(name: str, environment: str, last: int) -> Problem:
+    """Return the words of the map of one environment of a study that is ``last`` rounds long."""
+    kind, _, shape = name.partition("_")
+    if kind == "episodes":
+        return Problem(f"graded MDP, {environment}", "episodes", {}, "mix")
+    if kind == "data":
+        task, facts = TASKS[shape], jv.data_bandit(shape).summary()
+        told = f"All are told R = {task.noise_bound:g} and B = {task.theta_bound:g}"
+        linear = "The means are linear."
+        if facts.misspecification > 1e-6:
+            linear = (
+                "The means are not linear, so that no theorem holds here: the best linear fit misses them by "
+                f"{facts.misspecification:.2g} (root mean square) and, when played, costs {facts.linear_regret:.2g} a "
+                "round."
+            )
+        return Problem(f"data, {task.title}, {environment}", "data", {}, "R/σ", f"{told}. {linear}")
+    is_long = shape.endswith("_long")
+    words = KINDS[kind][0], SHAPES[shape.removesuffix("_long")]
+    facets = {"arms": words[0], "noise": words[1], "d": environment.removeprefix("d = ")}
+    title = f"{words[0]}, {environment}, {words[1]}" + (f", to K = {last:,}" if is_long else "")
+    return Problem(title, "bandits", facets, "R/σ")
 
 
 def _variance(column: Mapping[str, CellResult]) -> float:
@@ -107,21 +173,21 @@ def _variance(column: Mapping[str, CellResult]) -> float:
 
 
 def panel(
-    identity: tuple[str, str, str, str, str, tuple[float, ...], tuple[str, ...]],
+    identity: tuple[str, str, Problem, str, tuple[float, ...], tuple[str, ...]],
     players: tuple[Entry, ...],
     columns: Sequence[Mapping[str, CellResult]],
 ) -> Panel:
     """Return the map of columns that hold a cell for each algorithm; one whose seeds failed is left out there."""
     first = columns[0][players[0].label]
     regret = np.full((len(players), len(columns), len(first.seeds), len(first.rounds)), np.nan)
-    shares: list[list[Interval]] = [[] for _ in players]
+    shares: list[list[Held]] = [[] for _ in players]
     for i, entry in enumerate(players):
         for j, column in enumerate(columns):
             cell = column[entry.label]
             if not np.any(cell.status):
                 regret[i, j] = cell.records["regret"]
             if "confidence" in cell.records:
-                shares[i].append(coverage(cell).share)
+                shares[i].append(Held(coverage(cell).share, j))
     made = Panel(
         *identity,
         rounds=tuple(map(int, first.rounds)),
@@ -129,14 +195,14 @@ def panel(
         entries=players,
         mean=regret.mean(2),
         half=np.asarray(mean_interval(np.moveaxis(regret, 2, 0), LEVEL).half),
-        covered=tuple(min(some, key=lambda share: share.low) if some else None for some in shares),
+        covered=tuple(min(some, key=lambda held: held.share.low) if some else None for some in shares),
         verdicts={},
     )
     found = {
         (mode, scope): tuple(
             _column(regret[:, j], made.players(mode, scope), len(columns)) for j in range(len(columns))
         )
-        for mode in MODES
+        for mode in made.modes
         for scope in made.scopes
     }
     return dataclasses.replace(made, verdicts=found)

@@ -7,25 +7,31 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.atlas.conclude import ADAPTIVE, algorithms, use
+from experiments.atlas.conclude import ADAPTIVE, algorithms, findings, measured, use
 from experiments.atlas.figure import ORDER, colour
-from experiments.atlas.maps import ENOUGH, LEVEL, SCOPES, Atlas, Panel, each_level
-from experiments.atlas.studies import MODES, Entry
+from experiments.atlas.maps import ENOUGH, GROUPS, LEVEL, SCOPES, Atlas, Held, Panel, each_level
+from experiments.atlas.players import Entry
+from experiments.atlas.studies import SIZES, left_out
 from jaxvar.figures.style import COLOURS, DASHES
 from jaxvar.files import write_whole
 from jaxvar.report.markup import render
 from jaxvar.tables import Table
 
 FOLDER = Path(__file__).parent
+HOME = "experiments/atlas"
 FIRST = ("provable", "R")  # the positions of the switches when the page opens
-GROUPS = {"round": ("bandits", "Linear bandits"), "episode": ("episodes", "Episodes")}
+FACETS = {"arms": "Arms", "noise": "Noise", "d": "Dimension"}  # what bandits are chosen by
+MANY = 6  # maps of a group above which only some are shown at first
 
 
-def page(atlas: Atlas) -> str:
-    """Return the whole page as text, with styles, scripts and data inside: it loads nothing else."""
-    groups = {GROUPS[unit]: [p for p in atlas.panels if p.unit == unit] for unit in GROUPS}
-    groups = {heading: panels for heading, panels in groups.items() if panels}
-    headings = {key: name for key, name in groups} | {
+def page(atlas: Atlas, folder: str = HOME) -> str:
+    """Return the whole page as text, with styles, scripts and data inside: it loads nothing else.
+
+    The files of its studies are in ``folder``.
+    """
+    groups = {key: [p for p in atlas.panels if p.problem.group == key] for key in GROUPS}
+    groups = {key: panels for key, panels in groups.items() if panels}
+    headings = {key: GROUPS[key] for key in groups} | {
         "column": "A column",
         "use": "What to use",
         "algorithms": "Algorithms and constants",
@@ -34,24 +40,42 @@ def page(atlas: Atlas) -> str:
     content = {
         "size": atlas.size,
         "headings": headings,
-        "groups": {key: panels for (key, _), panels in groups.items()},
+        "question": SIZES[atlas.size].question,
+        "findings": findings(atlas) if atlas.size == "piece" else [],
+        "groups": groups,
+        "left_out": left_out(),
+        "facets": facets(groups.get("bandits", [])),
         "indices": {panel.title: i for i, panel in enumerate(atlas.panels)},
         "first": FIRST,
-        "modes": MODES,
+        "modes": atlas.modes,
         "scopes": SCOPES,
         "tables": {"use": _rows(use(atlas)), "algorithms": _rows(algorithms(atlas))},
         "enough": ENOUGH,
         "level": LEVEL,
         "keys": _keys,
         "colour": colour,
-        "data": data(atlas),
+        "data": {**data(atlas), "folder": folder},
     }
     return render("map.html", ("numbers.js", "theme.js"), FOLDER, **content)
 
 
-def write_page(atlas: Atlas, path: Path) -> Path:
+def facets(panels: list[Panel]) -> dict[str, tuple[str, dict[str, bool]]]:
+    """Return what maps can be chosen by: titles, and values with whether they are chosen when the page opens.
+
+    Few maps are all shown. Of many, those with constant noise are.
+    """
+    found = {}
+    for key, title in FACETS.items():
+        values = list(dict.fromkeys(panel.problem.facets[key] for panel in panels))
+        some = key == "noise" and len(panels) > MANY
+        if len(values) > 1:
+            found[key] = (title, {value: not some or value == values[0] for value in values})
+    return found
+
+
+def write_page(atlas: Atlas, path: Path, folder: str = HOME) -> Path:
     """Write the page to ``path``; if anything fails, an older file stays as it was."""
-    return write_whole(path, lambda buffer: buffer.write(page(atlas).encode("utf-8")))
+    return write_whole(path, lambda buffer: buffer.write(page(atlas, folder).encode("utf-8")))
 
 
 def stored(path: Path) -> dict[str, object]:
@@ -63,8 +87,15 @@ def stored(path: Path) -> dict[str, object]:
 
 def data(atlas: Atlas) -> dict[str, object]:
     """Return the numbers of the page."""
-    panels = [_panel(panel) for panel in atlas.panels]
-    return {"size": atlas.size, "colours": len(COLOURS), "dashes": len(DASHES), "panels": panels}
+    players: list[list[dict[str, object]]] = []
+    panels = []
+    for panel in atlas.panels:  # many panels have the same players
+        some = [_player(entry) for entry in panel.entries]
+        if some not in players:
+            players.append(some)
+        panels.append({**_panel(panel), "players": players.index(some)})
+    fixed = {"size": atlas.size, "colours": len(COLOURS), "dashes": len(DASHES)}
+    return {**fixed, "players": players, "panels": panels}
 
 
 def _panel(panel: Panel) -> dict[str, object]:
@@ -76,8 +107,7 @@ def _panel(panel: Panel) -> dict[str, object]:
     return {
         **found,
         "seeds": panel.seeds,
-        "players": [_player(entry) for entry in panel.entries],
-        "covered": [None if c is None else [_digits(100 * v, 3) for v in (c.estimate, c.low)] for c in panel.covered],
+        "covered": [_held(held) for held in panel.covered],
         "mean": _numbers(panel.mean, 4),
         "half": _numbers(panel.half, 2),
         "levels": levels,
@@ -105,8 +135,17 @@ def _player(entry: Entry) -> dict[str, object]:
         "told": entry.player.told,
         "adapts": entry.name in ADAPTIVE,
         "modes": entry.modes,
-        "proved": entry.proved,
+        "known": entry.known,
+        "measured": measured(entry),
     }
+
+
+def _held(held: Held | None) -> list[float | None] | None:
+    """Return the share of seeds in percent, with its interval, and the column; None where it was not recorded."""
+    if held is None:
+        return None
+    share = held.share
+    return [*(_digits(100 * value, 3) for value in (share.estimate, share.low, share.high)), held.x]
 
 
 def _digits(value: float, digits: int) -> float | None:

@@ -1,24 +1,22 @@
-"""The studies of the atlas, by size: who plays, on which problems, for how long; and a study as a TOML file."""
+"""The studies of the atlas, by size: on which problems, for how long; and a study as a TOML file."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from experiments.experiment import FOLDER
-from experiments.found import read_found
+import numpy as np
+
+import jaxvar as jv
+from experiments.atlas.players import BANDITS, EPISODES, MODES, OPTIMISTIC, Entry, Player, entries
 from jaxvar.study.definition import Study
+from jaxvar.study.factories import public_factories
 
-MODES = {
-    "printed": "every radius has the constants of its source",
-    "provable": "the smallest constants that have a proof",
-    "calibrated": "multipliers at which the confidence event was seen to hold; not proved",
-    "tuned": "the multiplier of least regret on held-out seeds; neither proved nor seen to hold",
-}
 GRID = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001, 0.0)
 HELD_OUT = 1_000_000  # the first seed of the studies that tune
-RATIOS = (1, 3, 10, 30, 100, 300, 1000)  # R / sigma; everyone is told R = 1
+RATIOS = (1, 3, 10, 30, 100, 300, 1000)  # R / sigma; everyone is told R = 1, but for tasks made of data
 MIXES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 NUM_ARMS = 20
 KINDS: dict[str, tuple[str, dict[str, object]]] = {
@@ -28,7 +26,20 @@ KINDS: dict[str, tuple[str, dict[str, object]]] = {
 }
 SHAPES = {"constant": "constant noise", "two_level": "two levels", "bursts": "bursts", "by_arm": "noise by arm"}
 
-Options = Mapping[str, object]
+
+class Task(NamedTuple):
+    """What algorithms are told of a task made of data."""
+
+    title: str
+    theta_bound: float  # B, of the best linear fit
+    noise_bound: float  # R
+
+
+TASKS = {
+    "diabetes": Task("diabetes", 3.25, 0.291),
+    "wine": Task("wine", 5.57, 1.0),
+    "breast_cancer": Task("breast cancer", 10.55, 1.0),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,9 +49,14 @@ class Size:
     rounds: int
     episodes: int
     seeds: int
-    tuning_rounds: int
+    tuning_rounds: int  # 0: multipliers are those that were published
     problems: tuple[tuple[str, str, tuple[int, ...]], ...]  # kind of arms, shape of noise, dimensions
-    mixtures: tuple[tuple[int, int], ...]  # dimension and horizon of the episodes
+    mixtures: tuple[tuple[int, int], ...] = ()  # dimension and horizon of the episodes
+    tasks: tuple[str, ...] = ()
+    long: int = 0  # rounds of a longer map of the sphere with constant noise, d = 5
+    ratios: tuple[int, ...] = RATIOS
+    modes: tuple[str, ...] = tuple(MODES)
+    question: str = "Do algorithms that adapt to the variance of the noise help in practice, and from which size on?"
 
 
 def _all(*dims: int) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
@@ -48,126 +64,23 @@ def _all(*dims: int) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
 
 
 _FEW = (("sphere", "constant", (2, 5)), ("sphere", "two_level", (5,)), ("fresh", "constant", (5,)))
-_LONG = (("sphere", "constant", (2, 5, 10)),)
+_SPHERE = (("sphere", "constant", (2, 5, 10)),)
+_ALL = _all(2, 5, 10)
+_MIXTURES = ((2, 5), (2, 20), (4, 5), (4, 20))
+_DATA = tuple(TASKS)
 SIZES = {
-    "quick": Size(3_000, 1_000, 200, 2_000, _FEW, ((2, 5), (2, 20))),
-    "hour": Size(10_000, 3_000, 200, 10_000, _all(2, 5, 10), ((2, 5), (2, 20), (4, 5), (4, 20))),
-    "night": Size(100_000, 30_000, 200, 30_000, _all(2, 5, 10), ((2, 5), (2, 20), (4, 5), (4, 20))),
-    "gpu": Size(10_000_000, 100_000, 1_000, 100_000, _LONG, ((2, 5), (2, 20), (4, 5), (4, 20))),
+    "piece": Size(
+        *(3_000, 0, 200, 0, (("sphere", "constant", (5,)),)),
+        ratios=(1, 10, 100, 1000),
+        modes=("provable", "tuned"),
+        question="Who has the least regret when the bound R that all are told is 1 to 1000 times the noise: algorithms "
+        "that adapt to its variance, or those that do not?",
+    ),
+    "quick": Size(3_000, 1_000, 200, 2_000, _FEW, ((2, 5), (2, 20)), _DATA),
+    "hour": Size(10_000, 3_000, 200, 10_000, _ALL, _MIXTURES, _DATA, long=100_000),
+    "night": Size(100_000, 30_000, 200, 30_000, _ALL, _MIXTURES, _DATA, long=1_000_000),
+    "gpu": Size(10_000_000, 100_000, 1_000, 100_000, _SPHERE, _MIXTURES),
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Player:
-    """An algorithm of the atlas."""
-
-    factory: str
-    code: str  # two letters in the cells of the map
-    told: bool = False  # it sees the variances
-    theorem: bool = True  # at multiplier 1 its radius is its source's, with a proof
-    layered: bool = False  # its constants are a preset
-    event: bool = True  # the recorder ``confidence`` can check it
-    multiplier: str = "beta_scale"
-    options: Options = dataclasses.field(default_factory=dict)
-
-
-BANDITS = {
-    "OFUL": Player("oful", "OF"),
-    "LOSAN": Player("losan", "LS"),
-    "AVE-UCB": Player("ave_ucb", "AV", layered=True),
-    "Weighted OFUL+": Player("weighted_oful_plus", "W+", told=True),
-    "SAVE": Player("save", "SA", layered=True),
-    "LOFAV": Player("lofav", "LF", event=False),
-    "Weighted LinTS": Player("weighted_lin_ts", "WT", told=True, theorem=False, event=False),
-    "LinTS": Player("lin_ts", "TS", event=False),
-    "Weighted OFUL": Player("weighted_oful", "WO", told=True),
-    "ConfidenceBall_2": Player("confidence_ball", "CB"),
-    "SupLinUCB": Player("sup_lin_ucb", "SL", event=False),
-    "LinVDTS-R": Player("lin_vdts", "VD", theorem=False, layered=True, event=False),
-}
-EPISODES = {
-    "UCRL-VTR": Player("ucrl_vtr", "VT", event=False),
-    "UCRL-AVE": Player("ucrl_ave", "UA", layered=True, event=False),
-    "UCRL-VTR+": Player("ucrl_vtr_plus", "V+", event=False),
-    "UCRL-WVTR": Player("ucrl_wvtr", "WV", theorem=False, event=False, multiplier="fixed_radius"),
-    "HF-UCRL-VTR+": Player("hf_ucrl_vtr_plus", "HF", event=False, options={"num_moments": 4}),
-    "MVP": Player("mvp", "MV", event=False),
-    "UCBVI": Player("ucbvi", "UB", event=False),
-}
-SHARP: dict[str, dict[str, object]] = {
-    "save": {"explore": "optimistic"},
-    "ave_ucb": {"intersect": True},
-    "ucrl_ave": {"intersect": True},
-}
-OPTIMISTIC: dict[str, dict[str, object]] = {
-    "save": {"explore": "optimistic"}
-}  # SAVE's printed rule is to explore the widest arm
-
-
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """An algorithm with constants, and the positions of the switch in which it is shown."""
-
-    name: str
-    player: Player
-    constants: str
-    modes: tuple[str, ...]
-    options: Options
-
-    @property
-    def label(self) -> str:
-        """The label of the studies."""
-        return f"{self.name} ({self.constants})"
-
-    @property
-    def proved(self) -> str:
-        """Tell whether the constants are proved; the single place to join a ledger of constants to the page."""
-        words = {"theorem": "yes", "sharp": "the confidence event", "tight": "up to a log-log term"}
-        found = {**words, "printed": "as printed"}.get(self.constants, "no")
-        return found if self.player.theorem or found == "no" else "no theorem"
-
-
-def calibrated_multipliers() -> dict[str, float]:
-    """Return the calibrated multipliers below 1 that the experiment ``table1`` found."""
-    rows = read_found(FOLDER / "table1" / "found.json").tables["calibrated"].rows
-    return {str(row[0]): float(str(row[1])) for row in rows if row[1] and float(str(row[1])) < 1}
-
-
-def entries(players: Mapping[str, Player], tuned: Mapping[str, float]) -> list[Entry]:
-    """Return every algorithm with all the constants that it is played with."""
-    found = []
-    calibrated = calibrated_multipliers()
-    for name, player in players.items():
-        own = dict(player.options)
-        greedy = {**own, **OPTIMISTIC.get(player.factory, {})}
-        if player.layered:
-            sharp = {**own, **SHARP.get(player.factory, {}), "constants": "sharp"}
-            proved = [
-                Entry(name, player, "tight", ("provable",), {**greedy, "constants": "tight"}),
-                Entry(name, player, "sharp", ("provable",), sharp),
-            ]
-            found += [
-                Entry(name, player, "printed", ("printed",), {**own, "constants": "paper"}),
-                *(proved if player.theorem else []),
-                Entry(name, player, "practical", ("calibrated",), {**greedy, "constants": "practical"}),
-            ]
-        elif player.multiplier == "beta_scale":
-            modes = ("printed", *(["provable"] if player.theorem else []))
-            if name in calibrated:
-                word, options = f"calibrated x{calibrated[name]:g}", {**own, "beta_scale": calibrated[name]}
-                found.append(Entry(name, player, word, ("calibrated",), options))
-            else:
-                modes = (*modes, "calibrated")
-            found.append(Entry(name, player, "theorem", modes, own))
-        if name in tuned:
-            scale = {player.multiplier: tuned[name]}
-            options = {**greedy, "constants": {"preset": "practical", **scale}} if player.layered else {**own, **scale}
-            same = [e for e in found if e.name == name and {"beta_scale": 1.0, **e.options} == options]
-            if same:  # the best multiplier is 1, or the calibrated one
-                found[found.index(same[0])] = dataclasses.replace(same[0], modes=(*same[0].modes, "tuned"))
-            else:
-                found.append(Entry(name, player, f"tuned x{tuned[name]:g}", ("tuned",), options))
-    return found
 
 
 def _noise(shape: str, ratio: float, dim: int) -> object:
@@ -183,9 +96,20 @@ def _noise(shape: str, ratio: float, dim: int) -> object:
     return {**levels, **own[shape]}
 
 
-def ratios(shape: str) -> tuple[int, ...]:
-    """Return the values of R / sigma; a level three times sigma must not exceed R."""
-    return tuple(ratio for ratio in RATIOS if shape == "constant" or ratio >= 3)
+def ratio_of(setting: Mapping[str, object], task: str = "") -> float:
+    """Return R / sigma of a setting of the noise, with three digits."""
+    if "noise_scale" in setting:
+        return float(f"{TASKS[task].noise_bound / (table_noise(task) * float(str(setting['noise_scale']))):.3g}")
+    std = setting["noise.std"]
+    return float(f"{3 / std['high'] if isinstance(std, Mapping) else 1 / float(str(std)):.3g}")
+
+
+def table_noise(task: str) -> float:
+    """Return sigma of a task as it is stored: the root of the mean variance over its table."""
+    table = jv.data_bandit(task)
+    means = np.asarray(table.means, float)
+    variances = means * (1 - means) if table.variances is None else np.asarray(table.variances, float)
+    return float(np.sqrt(variances.mean()))
 
 
 def _bandit(kind: str, shape: str, dim: int, values: Sequence[int]) -> dict[str, object]:
@@ -193,6 +117,21 @@ def _bandit(kind: str, shape: str, dim: int, values: Sequence[int]) -> dict[str,
     noise = {"name": "two_point", "std": levels[0]}
     own = {"name": "linear_bandit", "label": f"d = {dim}", "dim": dim, "num_arms": NUM_ARMS, **KINDS[kind][1]}
     return {**own, "noise": noise, "sweep": {"noise.std": levels}}
+
+
+def _task(task: str) -> dict[str, object]:
+    """Return a task at R / sigma = 3, or the least that it has, and then at 10, 30, ... up to 1000."""
+    least = TASKS[task].noise_bound / table_noise(task)
+    values = [max(3.0, least), *(ratio for ratio in RATIOS if ratio > max(3.0, least))]
+    scales = [float(f"{least / ratio:.6g}") for ratio in values]
+    own = {"name": "data_bandit", "label": f"d = {jv.data_bandit(task).dim}", "task": task}
+    return {**own, "noise_scale": scales[0], "sweep": {"noise_scale": scales}}
+
+
+def left_out() -> list[str]:
+    """Return the bandit algorithms that tasks made of data leave out: they cannot be told a bound of theta* above 1."""
+    known = public_factories()
+    return [name for name, player in BANDITS.items() if "theta_bound" not in known[player.factory].parameters]
 
 
 def _mixture(dim: int, horizon: int, mixes: Sequence[float]) -> dict[str, object]:
@@ -208,6 +147,8 @@ def record_times(last: int) -> list[int]:
 
 def tuning_studies(size: Size) -> dict[str, Study]:
     """Return the studies that choose multipliers: every multiplier of the grid, on seeds that no map uses."""
+    if not size.tuning_rounds:
+        return {}
     dims = sorted({dim for _, _, some in size.problems for dim in some})
     players = {
         "tune": (BANDITS, "rounds", size.tuning_rounds, [_bandit("sphere", "constant", max(dims), (1, 100))]),
@@ -240,28 +181,63 @@ def _swept(name: str, player: Player) -> dict[str, object]:
     return {**own, "sweep": {path: grid}}
 
 
-def map_studies(size: Size, tuned: Mapping[str, float]) -> dict[str, Study]:
-    """Return the studies that the maps are read from, one for each kind of arms and shape of noise."""
+def map_names(size: Size) -> list[str]:
+    """Return the names of the studies that the maps are read from."""
+    return [
+        *(f"{kind}_{shape}" for kind, shape, _ in size.problems),
+        *(["sphere_constant_long"] if size.long else []),
+        *(f"data_{task}" for task in size.tasks),
+        *(["episodes"] if size.mixtures else []),
+    ]
+
+
+def shown(players: Mapping[str, Player], tuned: Mapping[str, float], size: Size) -> list[Entry]:
+    """Return the entries that are shown with some of the constants of a size."""
+    found = [
+        dataclasses.replace(entry, modes=tuple(mode for mode in entry.modes if mode in size.modes))
+        for entry in entries(players, tuned)
+    ]
+    return [entry for entry in found if entry.modes]
+
+
+def map_studies(size: Size, tuned: Mapping[str, float], names: Sequence[str] = ()) -> dict[str, Study]:
+    """Return the studies that the maps are read from, or those of some names: one for each kind of arms and noise."""
+    bandits, rounds = shown(BANDITS, tuned, size), ("rounds", size.rounds, size.seeds)
+    dims = {f"{kind}_{shape}": some for kind, shape, some in size.problems}
     found = {}
-    for kind, shape, dims in size.problems:
-        found[f"{kind}_{shape}"] = _study(
-            f"{KINDS[kind][0]}, {SHAPES[shape]}",
-            ("rounds", size.rounds, size.seeds),
-            entries(BANDITS, tuned),
-            [_bandit(kind, shape, dim, ratios(shape)) for dim in dims],
-        )
-    problems = [_mixture(dim, horizon, MIXES) for dim, horizon in size.mixtures]
-    name, length = "episodes of graded MDPs", ("episodes", size.episodes, size.seeds)
-    return {**found, "episodes": _study(name, length, entries(EPISODES, tuned), problems)}
+    for name in (name for name in map_names(size) if not names or name in names):
+        kind, _, shape = name.partition("_")
+        if name == "episodes":
+            problems = [_mixture(dim, horizon, MIXES) for dim, horizon in size.mixtures]
+            length = ("episodes", size.episodes, size.seeds)
+            found[name] = _study("episodes of graded MDPs", length, shown(EPISODES, tuned, size), problems)
+        elif kind == "data":
+            told = {"noise_bound": TASKS[shape].noise_bound, "theta_bound": TASKS[shape].theta_bound}
+            some = [
+                dataclasses.replace(entry, options={**entry.options, **told})
+                for entry in bandits
+                if entry.name not in left_out()
+            ]
+            found[name] = _study(f"data, {TASKS[shape].title}", rounds, some, [_task(shape)])
+        elif name == "sphere_constant_long":
+            problems = [_bandit("sphere", "constant", 5, size.ratios)]
+            found[name] = _study("sphere, constant noise, long", ("rounds", size.long, size.seeds), bandits, problems)
+        else:
+            # A level three times sigma must not exceed R.
+            values = [ratio for ratio in size.ratios if shape == "constant" or ratio >= 3]
+            problems = [_bandit(kind, shape, dim, values) for dim in dims[name]]
+            found[name] = _study(f"{KINDS[kind][0]}, {SHAPES[shape]}", rounds, bandits, problems)
+    return found
 
 
 def _study(name: str, length: tuple[str, int, int], some: list[Entry], problems: list[dict[str, object]]) -> Study:
     unit, last, seeds = length
     record = ["regret"] if unit == "rounds" else ["regret", "variance"]
     algorithms = []
+    linear = problems[0].get("task", "diabetes") == "diabetes"  # the event is about a theta* that the others lack
     for entry in some:
         one = {"name": entry.player.factory, "label": entry.label, **entry.options}
-        algorithms.append({**one, "record": ["regret", "confidence"]} if entry.player.event else one)
+        algorithms.append({**one, "record": ["regret", "confidence"]} if entry.player.event and linear else one)
     return Study.from_config(
         {
             "name": f"atlas, {name}",
