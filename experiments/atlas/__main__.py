@@ -42,10 +42,6 @@ class Options:
     progress: bool = True
     """Show progress bars."""
 
-    def __post_init__(self) -> None:
-        if self.publish and self.size == "piece":
-            raise ValueError("publish is for whole maps, got the size piece; use quick, hour, night or gpu")
-
 
 def wanted_names(asked: tuple[str, ...], names: list[str]) -> list[str]:
     """Return the studies that some names, or kinds such as ``data``, stand for; all if none is asked for."""
@@ -61,6 +57,8 @@ def wanted_names(asked: tuple[str, ...], names: list[str]) -> list[str]:
 def run(options: Options) -> tuple[Atlas, Conclusions, dict[str, StudyResult]]:
     """Run what is left of the studies: first those that tune, then the maps with the multipliers that they choose."""
     size, out = SIZES[options.size], Path(options.out or f"results/atlas/{options.size}")
+    if options.publish and options.size == "piece":
+        raise ValueError("publish is for whole maps, got the size piece; use quick, hour, night or gpu")
     wanted = wanted_names(options.maps, map_names(size))
     if options.progress:
         print(f"atlas: {size.question}", file=sys.stderr, flush=True)

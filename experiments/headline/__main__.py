@@ -54,7 +54,7 @@ def make(options: Headline) -> tuple[jv.StudyResult, list[Path]]:
 
 def main() -> int:
     """Return the exit code: 0 when done, 1 when the study or one of its runs failed."""
-    options = tyro.cli(Headline, prog="scripts/study")
+    options = tyro.cli(Headline, prog="python -m experiments headline")
     jv.tune_cpu()
     jv.keep_programs()
     start = time.perf_counter()

@@ -291,8 +291,9 @@ def test_a_piece_answers_a_question(tmp_path, monkeypatch, capsys):
     tuned = [p["label"] for p in found["players"][0] if p["modes"] == ["tuned"]]
     published = players.read_found(FOLDER / "found.json").tables["tuned"].rows
     assert f"LOSAN (tuned x{dict(row[:2] for row in published)['LOSAN']})" in tuned
-    with pytest.raises(ValueError, match="publish is for whole maps"):
-        command.Options(size="piece", publish=True)
+    assert "-m experiments.atlas --size piece" in (FOLDER.parents[1] / "scripts" / "study").read_text()
+    assert command.main(["--size", "piece", "--publish"]) == 1
+    assert "publish is for whole maps, got the size piece" in capsys.readouterr().err
 
 
 def test_findings_are_the_numbers_of_the_map():
