@@ -116,7 +116,7 @@ def _map(axis: Axes, panel: Panel, mode: str, seen: dict[str, str], *, large: bo
     )
     axis.set_yticks(
         [k + 0.5 for k in range(len(panel.rounds))],
-        [f"{k:g}" for k in panel.rounds],
+        [f"{k:,}" for k in panel.rounds],
         fontsize=points(SMALL if large else 5.0),
     )
     axis.tick_params(length=0)

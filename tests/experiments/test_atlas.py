@@ -155,6 +155,16 @@ def test_advice_is_the_least_worst_ratio():
     assert said == f"LOSAN (theorem): best in 1 of 28 cells, at most 1.50 times the best {where}"
 
 
+def test_advice_is_about_those_that_play_everywhere():
+    """SAVE is best wherever it plays, and has no part in tasks made of data: it is no advice for both together."""
+    short, _, diabetes, _ = atlas(size=WIDE).panels
+    mean = np.full_like(short.mean, 100.0)
+    mean[[entry.label for entry in short.entries].index("SAVE (sharp)")] = 1.0
+    cells = [(dataclasses.replace(short, mean=mean), 0, 0), (diabetes, 0, 0)]
+    assert conclude._safest("provable", "R", cells[:1]) == "SAVE (sharp): best in all 1 cells"
+    assert not conclude._safest("provable", "R", cells).startswith("SAVE")
+
+
 def test_studies_as_files(tmp_path):
     """A study's file is the study, and its mean noise is what the horizontal axis says."""
     made = {**studies.tuning_studies(SMALL), **studies.map_studies(SMALL, TUNED)}
@@ -243,6 +253,7 @@ def test_maps_of_data_and_the_longer_map():
     assert wine.x[0] == 5.72 and "are not linear" in wine.problem.remark and "are linear" in diabetes.problem.remark
     assert "Left out: AVE-UCB, SAVE, LinVDTS-R." in page.page(atlas(size=WIDE))
     assert any(diabetes.covered) and not any(wine.covered)
+    assert [panel.x for panel in atlas().panels[:2]] == [(1, 3, 10, 30, 100, 300, 1000), (3, 10, 30, 100, 300, 1000)]
     said = {row[0]: row[1] for row in conclude.use(atlas(size=WIDE)).rows}
     assert "K is 1,000 or 3,000" in said and "your arms come from data" in said
 
