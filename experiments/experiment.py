@@ -77,8 +77,13 @@ def discovered(name: str) -> Experiment:
     return Experiment(name, importlib.import_module(f"experiments.{name}.conclude").conclude)
 
 
-def publish(name: str, conclusions: Conclusions, results: Mapping[str, StudyResult] | None = None) -> list[Path]:
-    """Put figures, ``found.json`` and the tables of ``README.md`` into the folder of an experiment."""
+def publish(
+    name: str, conclusions: Conclusions, results: Mapping[str, StudyResult] | None = None, options: str = ""
+) -> list[Path]:
+    """Put figures, ``found.json`` and the tables of ``README.md`` into the folder of an experiment.
+
+    ``options`` are those of the command that are needed to get the same again.
+    """
     folder, paths = FOLDER / name, list[Path]()
     for stem, drawing in conclusions.figures.items():
         pdf, png = save(drawing, folder / stem)
@@ -86,7 +91,9 @@ def publish(name: str, conclusions: Conclusions, results: Mapping[str, StudyResu
             path.unlink()  # pages show the picture, with its caption
         paths.append(png)
     behind = {name: {k: result.config[k] for k in ("study", "runs")} for name, result in (results or {}).items()}
-    paths.append(write_found(folder / "found.json", Found(f"{COMMAND} {name}", behind, conclusions.tables)))
+    paths.append(
+        write_found(folder / "found.json", Found(f"{COMMAND} {name} {options}".rstrip(), behind, conclusions.tables))
+    )
     readme = folder / "README.md"
     return [*paths, _write(readme, filled(readme.read_text(), conclusions.tables))]
 

@@ -114,7 +114,8 @@ def main(argv: list[str] | None = None) -> int:
         for path in folder.glob("*.toml"):
             path.unlink()
         write_studies(results, folder)
-        for path in [*publish("atlas", conclusions, results), write_page(atlas, folder / PAGE)]:
+        made = publish("atlas", conclusions, results, f"--size {options.size} --publish")
+        for path in [*made, write_page(atlas, folder / PAGE)]:
             print(f"  {path}")
     return 0
 

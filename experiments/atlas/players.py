@@ -13,7 +13,7 @@ from experiments.ledger import Entry as Line
 
 MODES = {
     "printed": "every radius has the constants of its source",
-    "provable": "the smallest constants that have a proof",
+    "provable": "the smallest constants that have a proof, of tight ones up to a log-log term",
     "calibrated": "multipliers at which the confidence event was seen to hold; not proved",
     "tuned": "the multiplier of least regret on held-out seeds; neither proved nor seen to hold",
 }

@@ -207,6 +207,7 @@ def test_one_command_makes_page_figure_studies_and_tables(tmp_path, monkeypatch,
     assert played == ["tune", "tune_episodes", "sphere_constant", "episodes"]
     files = {"README.md", "atlas.html", "atlas.png", "found.json", *(f"{name}.toml" for name in played)}
     assert {path.name for path in own.iterdir()} == files
+    assert players.read_found(own / "found.json").command == "python -m experiments atlas --size quick --publish"
     assert "| you know R only | " in (own / "README.md").read_text()
     assert jv.read_study(own / "tune.toml").to_config() == studies.tuning_studies(SMALL)["tune"].to_config()
     assert command.wanted_names(("data",), ["sphere_constant", "data_wine"]) == ["data_wine"]
