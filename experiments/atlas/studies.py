@@ -16,6 +16,7 @@ from jaxvar.study.factories import public_factories
 
 GRID = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001, 0.0)
 HELD_OUT = 1_000_000  # the first seed of the studies that tune
+LONG_RATIOS = (1, 10, 100, 1000)
 RATIOS = (1, 3, 10, 30, 100, 300, 1000)  # R / sigma; everyone is told R = 1, but for tasks made of data
 MIXES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 NUM_ARMS = 20
@@ -66,6 +67,7 @@ def _all(*dims: int) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
 _FEW = (("sphere", "constant", (2, 5)), ("sphere", "two_level", (5,)), ("fresh", "constant", (5,)))
 _SPHERE = (("sphere", "constant", (2, 5, 10)),)
 _ALL = _all(2, 5, 10)
+_ONE_BY_ONE = tuple(one for one in _ALL if "sphere" in one or "constant" in one)  # arms and noise, not their products
 _MIXTURES = ((2, 5), (2, 20), (4, 5), (4, 20))
 _DATA = tuple(TASKS)
 SIZES = {
@@ -77,7 +79,7 @@ SIZES = {
         "that adapt to its variance, or those that do not?",
     ),
     "quick": Size(3_000, 1_000, 200, 2_000, _FEW, ((2, 5), (2, 20)), _DATA),
-    "hour": Size(10_000, 3_000, 200, 10_000, _ALL, _MIXTURES, _DATA, long=100_000),
+    "hour": Size(10_000, 3_000, 200, 10_000, _ONE_BY_ONE, _MIXTURES, _DATA, long=100_000),
     "night": Size(100_000, 30_000, 200, 30_000, _ALL, _MIXTURES, _DATA, long=1_000_000),
     "gpu": Size(10_000_000, 100_000, 1_000, 100_000, _SPHERE, _MIXTURES),
 }
@@ -220,7 +222,7 @@ def map_studies(size: Size, tuned: Mapping[str, float], names: Sequence[str] = (
             ]
             found[name] = _study(f"data, {TASKS[shape].title}", rounds, some, [_task(shape)])
         elif name == "sphere_constant_long":
-            problems = [_bandit("sphere", "constant", 5, size.ratios)]
+            problems = [_bandit("sphere", "constant", 5, LONG_RATIOS)]
             found[name] = _study("sphere, constant noise, long", ("rounds", size.long, size.seeds), bandits, problems)
         else:
             # A level three times sigma must not exceed R.
