@@ -27,7 +27,7 @@ from jax.typing import DTypeLike
 
 from jaxvar import parameters, status
 from jaxvar.constants import RadiusConstants
-from jaxvar.lowering import each_layer, inner, is_layer, outer, quadratic, transform_symmetric
+from jaxvar.lowering import each_layer, inner, is_layer, outer, quadratic, transform_chosen, transform_symmetric
 from jaxvar.parameters import Array, Number
 
 MAX_LAYERS = 200  # 4^-200 is still a float64; no horizon asks for more
@@ -207,9 +207,7 @@ def observe(
     capacity = layers.loss.shape[0]
     learns = is_layer(capacity, layer)
     q = jnp.where(learns, scales(capacity, layers.loss.dtype), 0)
-    # P x of every layer and then the one that counts: to select an inverse first takes longer.
-    directions = jnp.sum(layers.scaled_inv * x[None, :, None], axis=1)
-    direction = jnp.sum(jnp.where(learns[:, None], directions, 0), axis=0)
+    direction = transform_chosen(layers.scaled_inv, x, learns)
     pred = jnp.sum(jnp.where(learns, jnp.sum(layers.theta_hat * x[None], axis=1), 0), axis=0)
     return _learn(layers, q, direction, pred, x, reward, lam)
 

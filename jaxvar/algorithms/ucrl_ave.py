@@ -19,7 +19,7 @@ from jaxvar.algorithms.interface import Confidence, Model, Step, by_rule
 from jaxvar.algorithms.noise_adaptive import Losan
 from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, ellipsoid_bound, known_model, regression_pair
 from jaxvar.claims import Claim
-from jaxvar.lowering import each_layer, norm, transform
+from jaxvar.lowering import each_layer, least_over_layers, norm, transform
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, flag, number, part, pytree
 
 CLAIM = Claim(
@@ -87,7 +87,7 @@ class UcrlAve(ConfidentPlanner):
     capacity: int = count(
         high=ridge.MAX_LAYERS,
         default=None,
-        rule=lambda self: ridge.choose_capacity(self.dim, self.num_episodes * self.horizon, self.alpha),
+        rule=lambda self: ridge.choose_capacity(self.dim, 1.25 * self.num_episodes * self.horizon, self.alpha),
         doc="layers to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate`` reruns with more. A "
         "feature of norm n starts in layer ``log2(sqrt(lam) / n) / 2`` or deeper, however few the episodes.",
     )
@@ -138,8 +138,7 @@ class UcrlAve(ConfidentPlanner):
 
         def bound(feature: jax.Array) -> jax.Array:  # line 7
             least = empty * jnp.sqrt(jnp.sum(feature * feature, axis=1))
-            for upper in each_layer(lambda theta, shape: ellipsoid_bound(feature, theta, shape), thetas, shapes):
-                least = jnp.minimum(least, upper)
+            least = least_over_layers(lambda *layer: ellipsoid_bound(feature, *layer), least, thetas, shapes)
             if state.plain is not None:
                 regression, radius = state.plain.regression, self.plain.beta(state.plain)
                 upper = ellipsoid_bound(feature, regression.theta_hat, regression.sigma_inv * radius**2)
