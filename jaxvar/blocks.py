@@ -11,6 +11,7 @@ JAX may be used in an algorithm.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -27,6 +28,7 @@ from jaxvar.lowering import WINDOW, combine, on_accelerator
 Function = Callable[..., ArrayTree]  # of pytrees of arrays
 Outputs = list[Any]  # of an equation: arrays, or values that say whether they differ between seeds
 
+_MOST_WINDOWS = 8  # that a CPU reduces in a loop each, terms and all
 _MOST_TURNS = 20  # of a loop, which an accelerator writes out
 
 
@@ -291,12 +293,16 @@ class _Block:
             num = -(-size // WINDOW)
             start = WINDOW - (num * WINDOW - size) // 2  # windows are centred: the first and the last may be shorter
             end = start + (num - 2) * WINDOW
-            parts = [lax.expand_dims(reduce(lax.slice_in_dim(x, 0, start, axis=axis), axis), (axis,))]
-            if num > 2:
-                whole = lax.slice_in_dim(x, start, end, axis=axis)
-                whole = whole.reshape(*x.shape[:axis], num - 2, WINDOW, *x.shape[axis + 1 :])
-                parts.append(reduce(whole, axis + 1))
-            parts.append(lax.expand_dims(reduce(lax.slice_in_dim(x, end, size, axis=axis), axis), (axis,)))
+            if num <= _MOST_WINDOWS:
+                edges = [0, *range(start, end + 1, WINDOW), size]
+            else:
+                edges = [0, start, end, size]
+            parts = []
+            for first, last in itertools.pairwise(edges):
+                part = lax.slice_in_dim(x, first, last, axis=axis)
+                count = max(1, (last - first) // WINDOW)  # windows in this part
+                part = part.reshape(*x.shape[:axis], count, -1, *x.shape[axis + 1 :])
+                parts.append(reduce(part, axis + 1))
             x = lax.concatenate(parts, axis)
         return [reduce(x, axis)]
 

@@ -81,12 +81,29 @@ def outer(vector: jax.Array) -> jax.Array:
 def combine(rows: jax.Array, weights: jax.Array) -> jax.Array:
     """Return ``sum_j weights[j] * rows[j]``; shapes after the first axis broadcast.
 
-    A CPU vectorises a chain of multiply-adds over seeds; a reduction it vectorises over what is summed.
+    A CPU vectorises a chain of multiply-adds over seeds; a reduction it vectorises over what is summed. More than 32
+    terms are a loop over groups of them (14 instead of 28 us of processor time per step of UCRL-AVE with 100 states).
     """
-    if not 0 < rows.shape[0] <= _UNROLL or on_accelerator():
+    num = rows.shape[0]
+    if num == 0 or on_accelerator():
         terms = rows * weights
         return jnp.sum(terms, axis=0, dtype=terms.dtype)
-    return functools.reduce(operator.add, (rows[j] * weights[j] for j in range(rows.shape[0])))
+
+    def written_out(rows: jax.Array, weights: jax.Array) -> jax.Array:
+        return functools.reduce(operator.add, (rows[j] * weights[j] for j in range(rows.shape[0])))
+
+    if num <= _UNROLL:
+        return written_out(rows, weights)
+
+    groups = -(-num // _UNROLL)  # at least two: a loop, whose result no other one computes again
+    size = num // groups
+
+    def add(i: jax.Array, total: jax.Array) -> jax.Array:
+        return total + written_out(*(lax.dynamic_slice_in_dim(v, i * size, size) for v in (rows, weights)))
+
+    none = jnp.zeros(jnp.broadcast_shapes(rows.shape[1:], weights.shape[1:]), jnp.result_type(rows, weights))
+    total = lax.fori_loop(0, groups, add, none)
+    return total if num == groups * size else total + written_out(rows[groups * size :], weights[groups * size :])
 
 
 def gram(rows: jax.Array, weights: jax.Array) -> jax.Array:
