@@ -121,11 +121,13 @@ def norm(arms: jax.Array, matrix: jax.Array) -> jax.Array:
 
     For a short a the lower triangle is written out: half the products, in one kernel without a loop inside. The root
     at the end keeps XLA from computing all of it anew for each use (7 times the speed of UCRL-AVE's update, 5 layers).
-    An accelerator does so for several rows: it then stores no products (38,887 instead of 50,369 bytes per episode,
-    where layers are also bounded together).
+    An accelerator does so for several rows: it then stores no products. For one row it makes the product ``M a``, which
+    the update needs too.
     """
     dim = arms.shape[1]
-    if dim > _UNROLL_SQUARE or (on_accelerator() and (dim > _FEW or arms.shape[0] == 1)):
+    if on_accelerator() and arms.shape[0] == 1:
+        return jnp.sqrt(jnp.maximum(jnp.sum(transform(matrix, arms[0]) * arms[0], axis=0, keepdims=True), 0))
+    if dim > (_FEW if on_accelerator() else _UNROLL_SQUARE):
         return jnp.sqrt(quadratic(arms, matrix))
     halves = []
     for i in range(dim):
@@ -235,6 +237,16 @@ def computed_once(values: jax.Array) -> jax.Array:
     """Return finite ``values`` in a form that XLA computes once; cheap operations it repeats in each of their uses.
 
     A quotient is expensive enough to be stored. Its divisor is 1, but made so that no compiler may see it. Without it
-    every use of uniform arms draws them again: 7.5 instead of 0.6 us per seed-round of SAVE.
+    every use of uniform arms draws them again: 7.5 instead of 0.6 us per seed-round of SAVE. An accelerator's compiler
+    weighs stores against repetition by itself.
     """
-    return values / (1 + 0 * values)
+    return values if on_accelerator() else values / (1 + 0 * values)
+
+
+def together(one: jax.Array, other: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return both; an accelerator computes both before anything that needs one of them.
+
+    One kernel then makes values and policy of a stage: 20,983 instead of 22,143 bytes per episode of UCRL-AVE.
+    """
+    both: tuple[jax.Array, jax.Array] = lax.optimization_barrier((one, other)) if on_accelerator() else (one, other)
+    return both

@@ -138,8 +138,8 @@ class UcrlAve(ConfidentPlanner):
 
         def bound(feature: jax.Array) -> jax.Array:  # line 7
             least = empty * jnp.sqrt(jnp.sum(feature * feature, axis=1))
-            for upper in each_layer(lambda theta, shape: ellipsoid_bound(feature, theta, shape), thetas, shapes):
-                least = jnp.minimum(least, upper)
+            for theta, shape in zip(thetas, shapes, strict=True):
+                least = jnp.minimum(least, ellipsoid_bound(feature, theta, shape))
             if state.plain is not None:
                 regression, radius = state.plain.regression, self.plain.beta(state.plain)
                 upper = ellipsoid_bound(feature, regression.theta_hat, regression.sigma_inv * radius**2)
@@ -150,7 +150,7 @@ class UcrlAve(ConfidentPlanner):
 
     def update(self, state: UcrlAveState, model: Model, plan: Plan, step: Step) -> UcrlAveState:
         """Learn in the lowest uncertain layer (lines 14-19); the plan stays as it is until the episode ends."""
-        feature, target = regression_pair(plan, step)
+        feature, target = regression_pair(plan, step, model)
         q, num_layers = ridge.scales(self.capacity, self.dtype), self.num_layers
         layer, weight = jnp.int32(0), jnp.zeros_like(target)
         widths = each_layer(lambda inverse: norm(feature[None], inverse)[0], state.layers.scaled_inv)  # times sqrt(q)
