@@ -48,7 +48,9 @@ def on_accelerator(platform: str | None = None) -> bool:
 
 
 def inner(arms: jax.Array, vector: jax.Array) -> jax.Array:
-    """Return ``<a, v>`` for each row of ``arms [N, d]``, [N]."""
+    """Return ``<a, v>`` for each row of ``arms [N, d]``, [N]; an accelerator stores no products of short ones."""
+    if on_accelerator() and vector.shape[0] <= _UNROLL_SQUARE:
+        return functools.reduce(operator.add, (arms[:, j] * vector[j] for j in range(vector.shape[0])))
     return jnp.sum(arms * vector[None], axis=1)
 
 
@@ -97,9 +99,11 @@ def quadratic(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     """Return ``a^T M a >= 0`` for each row of ``arms [N, d]`` and a positive definite ``matrix [d, d]``, [N].
 
     Above d = 12 a CPU takes a row at a time, what is below a group of rows counted twice: time as d^2, and a program of
-    d / 16 loops (13 instead of 20 us per seed-round of OFUL at d = 64).
+    d / 16 loops (13 instead of 20 us per seed-round of OFUL at d = 64). Up to there an accelerator reads half a matrix.
     """
     dim = arms.shape[1]
+    if on_accelerator() and dim <= _UNROLL_SQUARE:
+        return _quadratic_below(arms, matrix)
     if dim <= _UNROLL_SQUARE or on_accelerator():
         return jnp.maximum(jnp.sum(arms * combine(matrix[:, None], arms.T[:, :, None]), axis=1), 0)
     total = jnp.zeros(arms.shape[0], arms.dtype)
@@ -127,15 +131,33 @@ def norm(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     dim = arms.shape[1]
     if on_accelerator() and arms.shape[0] == 1:
         return jnp.sqrt(jnp.maximum(jnp.sum(transform(matrix, arms[0]) * arms[0], axis=0, keepdims=True), 0))
-    if dim > (_FEW if on_accelerator() else _UNROLL_SQUARE):
-        return jnp.sqrt(quadratic(arms, matrix))
+    return jnp.sqrt(quadratic(arms, matrix) if dim > _UNROLL_SQUARE else _quadratic_below(arms, matrix))
+
+
+def _quadratic_below(arms: jax.Array, matrix: jax.Array) -> jax.Array:
+    """Return ``a^T M a`` as in :func:`quadratic`, from the lower triangle of ``matrix``, written out."""
     halves = []
-    for i in range(dim):
+    for i in range(arms.shape[1]):
         half = 0.5 * matrix[i, i] * arms[:, i]
         for j in range(i):
             half = half + matrix[i, j] * arms[:, j]
         halves.append(half * arms[:, i])
-    return jnp.sqrt(jnp.maximum(2 * functools.reduce(operator.add, halves), 0))
+    return jnp.maximum(2 * functools.reduce(operator.add, halves), 0)
+
+
+def unit_rows(draw: Callable[[jax.Array], jax.Array], num: int, dim: int) -> jax.Array:
+    """Return rows of norm 1, [num, dim], in the directions that ``draw`` has for the index of each number.
+
+    An accelerator draws column by column: words and lengths of the rows then need not be stored (12,091 instead of
+    15,287 bytes per seed-round of SAVE with fresh arms, where products with arms are also written out).
+    """
+    index = jnp.arange(num * dim, dtype=jnp.uint32).reshape(num, dim)
+    if on_accelerator() and dim <= _UNROLL_SQUARE:
+        columns = [draw(index[:, j]) for j in range(dim)]
+        length = jnp.sqrt(functools.reduce(operator.add, (x * x for x in columns)))
+        return jnp.stack([x / jnp.maximum(length, np.finfo(length.dtype).tiny) for x in columns], axis=1)
+    z = draw(index)
+    return z / jnp.maximum(jnp.sqrt(jnp.sum(z * z, axis=1)), np.finfo(z.dtype).tiny)[:, None]
 
 
 def largest(values: jax.Array) -> jax.Array:
