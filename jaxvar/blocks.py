@@ -29,7 +29,7 @@ Function = Callable[..., ArrayTree]  # of pytrees of arrays
 Outputs = list[Any]  # of an equation: arrays, or values that say whether they differ between seeds
 
 _MOST_WINDOWS = 8  # that a CPU reduces in a loop each, terms and all
-_MOST_TURNS = 20  # of a loop, which an accelerator writes out
+_MOST_TURNS = 40  # of a loop, which an accelerator writes out; of a longer one as many at a time
 
 
 class OverSeeds:
@@ -109,13 +109,16 @@ def batch_last(function: Function) -> Function:
 class _Value:
     """An array of one seed over a block of seeds, and whether it differs between them.
 
-    If it does, it is an array with the block's axes at its end, or an array over seeds for each of its entries.
+    If it does, it is an array with the block's axes at its end, or an array over seeds for each of its entries, or
+    both; ``written`` then makes the entries if somebody asks for them, by at most ``age`` equations.
     """
 
-    __slots__ = ("_array", "differs", "rows")
+    __slots__ = ("_array", "age", "differs", "rows", "written")
 
     def __init__(self, array: Any, differs: bool, rows: Any = None) -> None:
         self._array, self.differs, self.rows = array, differs, rows
+        self.written: Callable[[], Any] | None = None
+        self.age = 0
 
     @property
     def array(self) -> jax.Array:
@@ -132,6 +135,8 @@ class _Value:
 
     def entries(self, num_axes: int) -> Any:
         """Return the entries: a NumPy array of arrays over seeds, or of numbers where nothing differs between them."""
+        if self.rows is None and self.written is not None:
+            self.rows = self.written()
         if self.rows is None:
             shape = np.shape(self._array)
             shape = shape[: len(shape) - num_axes] if self.differs else shape
@@ -166,7 +171,23 @@ _REDUCTIONS: dict[str, Any] = {
     "reduce_or": jnp.logical_or,
 }
 _SHAPES = frozenset({"broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "slice", "concatenate"})
-_MOST = 32  # numbers per seed that such an equation reads or writes at the most; 128 gained nothing and compiled longer
+_FOLDED = _BY_ENTRY | _SHAPES | set(_REDUCTIONS) | {"iota", "dynamic_slice"}  # of known numbers, such as a stage
+
+
+class _Limits(NamedTuple):
+    """How much of a program an accelerator computes entry by entry.
+
+    Where loops are written out, more: UCRL-AVE with S = 6, A = 4, d = 4 and 5 layers then has one kernel that learns
+    from a step. An ``age`` of 7 instead of 6 splits it (700 more bytes per episode). Other programs gained nothing by
+    more than 32 numbers and compiled longer.
+    """
+
+    most: int = 32  # numbers per seed that such an equation reads or writes at the most
+    short: int = 1  # of which it may end in as many, which are stored one by one
+    age: int = 0  # equations that are computed again for the entries of a stored array
+
+
+_IN_TURNS = _Limits(96, 5, 6)
 # Primitives that call another program, which is read as if it stood in their place.
 _CALLS = {
     **dict.fromkeys(("jit", "pjit", "remat", "checkpoint"), "jaxpr"),
@@ -195,27 +216,36 @@ class _Block:
         # Values of this trace alone: one that is kept from another must not remember what is made of it here.
         pairs = (*program.constants.items(), *zip(program.inputs, given, strict=True))
         known = {atom: _Value(v.array, v.differs) for atom, v in pairs}
-        small = _small(equations, outputs) if self.accelerator else set()
-        # What a larger equation needs of them is stored, all of a stretch at once, so that nobody computes it again.
-        needed = {x for i, e in enumerate(equations) if i not in small for x in e.invars} if small else set()
+        small, again = _small(program) if self.accelerator else (set(), set())
+        # What a later stretch needs of them is stored, all of a stretch at once, so that nobody computes it again.
+        order, later = _stretches(equations, small)
         pending: list[_Value] = []
-        for i, equation in enumerate(equations):
+        last = 0
+        for stretch, i in order:
+            equation = equations[i]
             values = [known[x] for x in equation.invars]
-            if pending and i not in small and any(v.is_written_out for v in values):
+            if stretch > last:
                 _store(pending)
-                pending = []
+                pending, last = [], stretch
             if i in small and any(v.differs for v in values):
                 found = [_Value(None, True, self.written_out(equation, values))]
             else:
                 found = self.apply(equation, values)
+                age = 1 + max((v.age for v in values), default=0)
+                if i in again and age <= program.limits.age and found[0].differs:
+                    found[0].age, found[0].written = age, functools.partial(self.written_out, equation, values)
             known.update(zip(equation.outvars, found, strict=True))
-            pending += [v for x, v in zip(equation.outvars, found, strict=True) if x in needed and v.is_written_out]
+            if i in small and equation.primitive.name not in _SHAPES and equation.outvars[0] in later:
+                pending += [v for v in found if v.is_written_out]
         return [known[x] for x in outputs]
 
     def apply(self, equation: _Equation, values: list[_Value]) -> list[_Value]:
         """Return the outputs of one equation."""
         name, params = equation.primitive.name, equation.params
         if not any(v.differs for v in values):
+            if self.accelerator and name in _FOLDED and all(isinstance(v.array, np.ndarray) for v in values):
+                with jax.ensure_compile_time_eval():  # XLA folds no iota, and would look for a stage's part at run time
+                    return [_Value(np.asarray(equation.primitive.bind(*(v.array for v in values), **params)), False)]
             out = equation.primitive.bind(*(v.array for v in values), **params)
             return [_Value(x, False) for x in (out if equation.primitive.multiple_results else [out])]
         rule = _RULES.get(name)
@@ -488,10 +518,15 @@ class _Flat(NamedTuple):
     constants: dict[_Atom, _Value]
     inputs: list[_Atom]
     outputs: list[_Atom]
+    limits: _Limits
 
 
 def _flat(program: core.ClosedJaxpr) -> _Flat:
-    """Return a closed program with what it calls in the place of each call."""
+    """Return a closed program with what it calls in the place of each call, for an accelerator also short loops.
+
+    A loop inside of a CUDA graph ends the graph.
+    """
+    limits = _Limits()
     equations: list[_Equation] = []
     constants: dict[_Atom, _Value] = {}
 
@@ -501,6 +536,7 @@ def _flat(program: core.ClosedJaxpr) -> _Flat:
         return atom
 
     def visit(program: core.ClosedJaxpr, given: list[_Atom]) -> list[_Atom]:
+        nonlocal limits
         jaxpr = program.jaxpr
         atoms: dict[core.Var, _Atom] = dict(zip(jaxpr.invars, given, strict=True))
         atoms.update((v, constant(v.aval, c)) for v, c in zip(jaxpr.constvars, program.consts, strict=True))
@@ -513,6 +549,8 @@ def _flat(program: core.ClosedJaxpr) -> _Flat:
             invars = [read(v) for v in e.invars]
             if e.primitive.name in _CALLS:
                 outvars = visit(_closed(e.params[_CALLS[e.primitive.name]]), invars)
+            elif e.primitive.name == "scan" and on_accelerator() and 0 < e.params["length"] <= _MOST_TURNS:
+                outvars, limits = visit(_turns(e), invars), _IN_TURNS
             else:
                 outvars = [_Atom(v.aval) for v in e.outvars]
                 equations.append(_Equation(e.primitive, e.params, invars, outvars))
@@ -520,31 +558,75 @@ def _flat(program: core.ClosedJaxpr) -> _Flat:
         return [read(v) for v in jaxpr.outvars]
 
     inputs = [_Atom(v.aval) for v in program.jaxpr.invars]
-    return _Flat(equations, constants, inputs, visit(program, inputs))
+    outputs = visit(program, inputs)
+    return _Flat(equations, constants, inputs, outputs, limits)
 
 
-def _small(equations: list[_Equation], outputs: list[_Atom]) -> set[int]:
-    """Return which equations an accelerator computes entry by entry: those that end in single numbers.
+def _turns(equation: Any) -> core.ClosedJaxpr:
+    """Return the program of a loop with its turns one after another."""
+    params, body = equation.params, core.jaxpr_as_fun(equation.params["jaxpr"])
+    first, last = _scan_parts(equation)
 
-    Each reads and writes few numbers, and what it writes is read by such equations alone, unless it is one number.
+    def turns(*given: jax.Array) -> Outputs:
+        carry, stacked = list(given[first:last]), []
+        order = range(params["length"])[:: -1 if params["reverse"] else 1]
+        for i in order:
+            out = body(*given[:first], *carry, *(lax.index_in_dim(x, i, keepdims=False) for x in given[last:]))
+            carry = out[: last - first]
+            stacked.append(out[last - first :])
+        rows = [stacked[order.index(i)] for i in range(params["length"])]
+        return [*carry, *(jnp.stack(y) for y in zip(*rows, strict=True))]
+
+    return jax.make_jaxpr(turns)(*(v.aval for v in equation.invars))
+
+
+def _small(program: _Flat) -> tuple[set[int], set[int]]:
+    """Return which equations an accelerator computes entry by entry, and of which others it may compute entries again.
+
+    Each reads and writes few numbers, and what it writes is read by such equations alone, unless it is short.
     """
     small: set[int] = set()
-    kept_whole = set(outputs)
-    for i in reversed(range(len(equations))):
-        name, atoms = equations[i].primitive.name, (*equations[i].invars, *equations[i].outvars)
+    again: set[int] = set()
+    kept_whole, outputs = set(program.outputs), set(program.outputs)
+    most, short, _ = program.limits
+    for i in reversed(range(len(program.equations))):
+        primitive, _, invars, outvars = program.equations[i]
+        name = primitive.name
         known = name in _BY_ENTRY or name in _REDUCTIONS or name in _SHAPES
-        known = known and (name != "bitcast_convert_type" or atoms[0].aval.shape == atoms[-1].aval.shape)
-        few = all(0 < x.aval.size <= _MOST for x in atoms)
-        ends = all(x.aval.size == 1 or x not in kept_whole for x in equations[i].outvars)
-        if known and few and ends:
+        known = known and (name != "bitcast_convert_type" or invars[0].aval.shape == outvars[0].aval.shape)
+        known = known and all(0 < x.aval.size <= most for x in (*invars, *outvars))
+        longest = 1 if name in _SHAPES or not outputs.isdisjoint(outvars) else short
+        if known and all(x.aval.size <= longest or x not in kept_whole for x in outvars):
             small.add(i)
         else:
-            kept_whole.update(equations[i].invars)
-    return small
+            again.update([i] if known else [])
+            kept_whole.update(invars)
+    return small, again
+
+
+def _stretches(equations: list[_Equation], small: set[int]) -> tuple[list[tuple[int, int]], set[_Atom]]:
+    """Return equations by stretch, in which the small ones stand together at the end, and what a later one reads.
+
+    An equation that looks a row up by a small one's number stays in its stretch: a kernel need not end there.
+    """
+    made: dict[_Atom, tuple[int, bool]] = {}
+    order: list[tuple[int, bool, int]] = []
+    later: set[_Atom] = set()
+    for i, equation in enumerate(equations):
+        before = [made[x] for x in equation.invars if x in made]
+        single = i in small or (equation.primitive.name == "dynamic_slice" and any(flag for _, flag in before))
+        stretch = max((at + (flag and not single) for at, flag in before), default=0)
+        # What nothing came before is cheap: it is stored for larger equations alone.
+        later.update(x for x in equation.invars if made.get(x, (stretch,))[0] < stretch and (made[x][0] or not single))
+        made.update((x, (stretch, single)) for x in equation.outvars)
+        order.append((stretch, single, i))
+    return [(stretch, i) for stretch, _, i in sorted(order)], later
 
 
 def _store(values: list[_Value]) -> None:
     """Store the entries of all values, by one kernel."""
+    if not values:
+        return
     stored = iter(lax.optimization_barrier([x for v in values for x in v.rows.flat]))
     for v in values:
         v.rows = _made(v.rows.shape, lambda _: next(stored))

@@ -99,6 +99,11 @@ def bits(words: jax.Array, shape: tuple[int, ...], stream: int = 0) -> jax.Array
     if math.prod(shape) > _MOST_WORDS:
         raise ValueError(f"a draw must have at most 2^32 numbers, got the shape {list(shape)}")
     index = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
+    return bits_at(words, index, stream)
+
+
+def bits_at(words: jax.Array, index: jax.Array, stream: int = 0) -> jax.Array:
+    """Return those numbers of a draw that have an ``index [...]``, uint32 [...]."""
     return threefry(words[0], words[1], jnp.full_like(index, _DRAW + stream), index, _DRAW_ROUNDS)[0]
 
 

@@ -149,7 +149,7 @@ class UcrlAve(ConfidentPlanner):
 
     def update(self, state: UcrlAveState, model: Model, plan: Plan, step: Step) -> UcrlAveState:
         """Learn in the lowest uncertain layer (lines 14-19); the plan stays as it is until the episode ends."""
-        feature, target = regression_pair(plan, step)
+        feature, target = regression_pair(plan, step, model)
         q, num_layers = ridge.scales(self.capacity, self.dtype), self.num_layers
         layer, weight = jnp.int32(0), jnp.zeros_like(target)
         widths = each_layer(lambda inverse: norm(feature[None], inverse)[0], state.layers.scaled_inv)  # times sqrt(q)

@@ -13,7 +13,7 @@ from jax.typing import DTypeLike
 from jaxvar import parameters, random
 from jaxvar.environments import noise as noises
 from jaxvar.environments.interface import Drawn, Observation, array_of
-from jaxvar.lowering import computed_once, inner, take
+from jaxvar.lowering import computed_once, inner, take, unit_rows
 from jaxvar.parameters import Number, count, factory, flag, number, part, pytree, static
 
 ARMS = ("sphere", "uniform", "hypercube")
@@ -224,11 +224,9 @@ linear_bandit = factory(LinearBandit)
 
 def draw_arms(words: jax.Array, num_arms: int, dim: int, kind: str, dtype: DTypeLike) -> jax.Array:
     """Return arms ``[num_arms, dim]`` of a kind of :data:`ARMS` from the words ``[2]`` of a key."""
+    if kind == "sphere":
+        return unit_rows(lambda index: random.normal(random.bits_at(words, index), dtype), num_arms, dim)
     word = random.bits(words, (num_arms, dim))
     if kind == "hypercube":
         return computed_once(random.signs(word, dtype) * np.asarray(dim**-0.5, dtype))
-    if kind == "uniform":
-        return computed_once((2 * random.uniform(word, dtype) - 1) * np.asarray(dim**-0.5, dtype))
-    z = random.normal(word, dtype)
-    norm = jnp.maximum(jnp.sqrt(jnp.sum(z * z, axis=1)), np.finfo(dtype).tiny)
-    return z / norm[:, None]
+    return computed_once((2 * random.uniform(word, dtype) - 1) * np.asarray(dim**-0.5, dtype))

@@ -1,5 +1,6 @@
 """The lowering: one seed's function over a block of seeds is a loop over them, with the block on the last axes."""
 
+import dataclasses
 import itertools
 import math
 
@@ -13,6 +14,7 @@ import jaxvar as jv
 from experiments.speed.comparison import Comparison, bandit_game, episodic_game
 from jaxvar import lowering, parameters
 from jaxvar.blocks import batch_last, over_seeds, spread
+from jaxvar.environments.linear_bandit import draw_arms
 from jaxvar.lowering import form_for, on_accelerator
 
 KEY = jax.random.key(9)
@@ -684,6 +686,47 @@ def test_both_forms_plan_alike():
     assert_alike(*episodic_game(SMALL), num_episodes=SMALL.episodes)
 
 
+def test_both_forms_plan_alike_with_a_model_for_each_seed():
+    """Of more steps than entries of an inverse are computed again for, with random ties."""
+    algorithm, environment = episodic_game(dataclasses.replace(SMALL, horizon=6, episodes=10))
+    algorithm = parameters.replace(algorithm, ties="random")
+    assert_alike(algorithm, parameters.replace(environment, model_seed=None), num_episodes=10)
+
+
+@pytest.mark.parametrize("length", [7, 40, 41])
+def test_both_forms_turn_alike(length):
+    """An accelerator has no loop of at most 40 turns; of others it writes 40 turns at a time out."""
+
+    def many_turns(x, y):
+        def turn(carry, i):
+            number, vector = carry
+            vector = jnp.where(i % 3 == 1, jnp.cos(vector), vector) * 0.5 + x[i % 3] * y
+            return (jnp.sum(vector * y) + number * 0.5, vector), (number, jnp.max(vector))
+
+        return lax.scan(turn, (y[1], x), jnp.arange(length, dtype=jnp.int32), reverse=True)
+
+    args, found = inputs((7,), (True, False)), []
+    for accelerator in (False, True):
+        with form_for(accelerator):
+            call = jax.jit(lambda *a: over_seeds(many_turns, (7,), a, (True, False))[0])
+            found.append((call(*args), "scan[" in str(jax.make_jaxpr(call)(*args))))
+    (cpu, has_loop), (other, still_has) = found
+    assert (has_loop, still_has) == (True, length > 40)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14), cpu, other)
+
+
+@pytest.mark.parametrize("dim", [1, 12, 13])
+def test_both_forms_draw_the_same_arms(dim):
+    """Column by column where they are short, and of norm 1."""
+    words = jnp.asarray([5, 9], jnp.uint32)
+    found = []
+    for accelerator in (False, True):
+        with form_for(accelerator):
+            found.append(np.asarray(draw_arms(words, 4, dim, "sphere", jnp.float64)))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-13)
+    np.testing.assert_allclose(np.linalg.norm(found[1], axis=1), 1, rtol=1e-13)
+
+
 @pytest.mark.parametrize("dim", [1, 2, 12, 13, 33, 64, 80])
 def test_both_forms_compute_the_same(dim):
     """Short sums are written out, long ones are not, and an accelerator has its own: NumPy has the last word."""
@@ -699,6 +742,8 @@ def test_both_forms_compute_the_same(dim):
             np.testing.assert_allclose(
                 lowering.norm(arms, matrix) ** 2, np.sum(arms @ matrix * arms, axis=1), rtol=1e-11
             )
+            np.testing.assert_allclose(lowering.norm(arms[:1], matrix) ** 2, arms[0] @ matrix @ arms[0], rtol=1e-11)
+            np.testing.assert_allclose(lowering.inner(arms, arms[1]), arms @ arms[1], rtol=1e-10, atol=1e-12)
             np.testing.assert_allclose(lowering.transform(root, arms[0]), root.T @ arms[0], rtol=1e-10, atol=1e-12)
             np.testing.assert_allclose(
                 lowering.combine(root, arms[0][:, None]), root.T @ arms[0], rtol=1e-10, atol=1e-12

@@ -252,17 +252,23 @@ def test_the_compiler_still_writes_what_is_read():
     assert measure_lowered(lowered(gpu()), 64, 7, options=CONCURRENT).counts is not None
 
 
-@pytest.mark.parametrize("name", ["save", "ucrl_ave"])
-def test_rounds_are_graphs(name):
+@pytest.mark.parametrize(
+    ("name", "fresh", "nodes", "chain", "moved"),
+    [("save", False, None, None, None), ("save", True, 19, 10, 1482), ("ucrl_ave", False, 31, 17, 2011)],
+    ids=["save-fixed", "save-fresh", "ucrl_ave"],
+)
+def test_rounds_are_graphs(name, fresh, nodes, chain, moved):
     # One graph holds the whole round, or the whole episode.
     gpu()
     with precision("float32"):
-        game = episodic_game(SMALL) if name == "ucrl_ave" else bandit_game(SMALL, name, False)
+        game = episodic_game(SMALL) if name == "ucrl_ave" else bandit_game(SMALL, name, fresh)
         turns = SMALL.episodes if name == "ucrl_ave" else SMALL.rounds
         found = measure_graph(*game, 256, turns)
     assert found.counts is not None and found.blocks == 1
     assert found.counts.nodes + found.counts.outside == found.kernels
     assert (found.counts.graphs, found.counts.outside) == (1, 0)
+    if nodes is not None:
+        assert found.counts.nodes <= nodes and found.counts.chain <= chain and found.moved_per_seed <= moved
     assert 1 < found.counts.chain < found.kernels
     assert 0 < found.must_move_per_seed <= found.moved_per_seed
 
