@@ -481,9 +481,9 @@ def test_what_a_loop_carries_is_held_once_where_it_can_be():
     assert flags is True
 
 
-@pytest.mark.parametrize("num", [32, 33, 64, 100, 1100])
+@pytest.mark.parametrize("num", [32, 33, 64, 100, 300, 1100])
 def test_long_reductions_are_those_of_all_terms(num):
-    """Sizes of one window, of two unequal ones, of two whole ones, of several, and of windows of windows."""
+    """Sizes of one window, of two unequal ones, of two whole ones, of several, of many, and of windows of windows."""
     x = np.random.default_rng(num).normal(size=(2, num, 3))
 
     def function(x):
@@ -727,7 +727,7 @@ def test_both_forms_draw_the_same_arms(dim):
     np.testing.assert_allclose(np.linalg.norm(found[1], axis=1), 1, rtol=1e-13)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 12, 13, 33, 64, 80])
+@pytest.mark.parametrize("dim", [1, 2, 12, 13, 25, 33, 64, 80])
 def test_both_forms_compute_the_same(dim):
     """Short sums are written out, long ones are not, and an accelerator has its own: NumPy has the last word."""
     rng = np.random.default_rng(dim)
@@ -748,6 +748,23 @@ def test_both_forms_compute_the_same(dim):
             np.testing.assert_allclose(
                 lowering.combine(root, arms[0][:, None]), root.T @ arms[0], rtol=1e-10, atol=1e-12
             )
+            layers = np.stack([matrix, 2 * matrix, 3 * matrix])
+            for learns in ([False, True, False], [False, False, False]):
+                np.testing.assert_allclose(
+                    lowering.transform_chosen(jnp.asarray(layers), arms[0], jnp.asarray(learns)),
+                    2 * matrix @ arms[0] * learns[1],
+                    rtol=1e-10,
+                    atol=1e-10,
+                )
+            bounds = [np.sum(arms @ layer * arms, axis=1) + (-1) ** i * 99 for i, layer in enumerate(layers)]
+            shifts = [jnp.float64(99), jnp.float64(-99), jnp.float64(99)]
+            least = lowering.least_over_layers(
+                lambda shift, layer: shift + lowering.quadratic(arms, layer),
+                jnp.asarray(bounds[2]),
+                shifts[:2],
+                list(map(jnp.asarray, layers[:2])),
+            )
+            np.testing.assert_allclose(least, np.min(bounds, axis=0), rtol=1e-10)
             np.testing.assert_array_equal(lowering.largest(root), root.max(0))
             np.testing.assert_array_equal(lowering.lowest(root > 1), np.argmax(root > 1, axis=0))
             np.testing.assert_array_equal(lowering.take(root, index), root[dim // 2])
