@@ -164,14 +164,43 @@
     });
     map.addEventListener("click", (event) => {
       if (!event.target.matches(".cell")) return;
-      chosen = event.target;
-      show(chosen);
-      column.scrollIntoView();
+      choose(event.target);
+      history.replaceState(null, "", `#${address(chosen)}`);
     });
+  }
+
+  function choose(cell) {
+    chosen = cell;
+    show(chosen);
+    column.scrollIntoView();
+  }
+
+  // The address of a cell: the part after # in a link to it.
+  const plain = (title) => title.toLowerCase().match(/[a-z0-9]+/g).join("-");
+  function address(cell) {
+    const { panel, scope, x, k } = place(cell);
+    const mode = controls.elements.mode.value;
+    return new URLSearchParams({ map: plain(panel.title), x: panel.x[x], k: panel.rounds[k], constants: mode, told: scope });
+  }
+  function follow() {
+    const wanted = new URLSearchParams(location.hash.slice(1));
+    const index = panels.findIndex((panel) => plain(panel.title) === wanted.get("map"));
+    if (index < 0) return;
+    const [panel, map] = [panels[index], document.querySelector(`.map[data-panel="${index}"]`)];
+    const [x, k] = [panel.x.indexOf(+wanted.get("x")), panel.rounds.indexOf(+wanted.get("k"))];
+    const cell = map.querySelector(`.cell[data-x="${x}"][data-k="${k}"]`);
+    if (!cell) return;
+    for (const [name, value] of [["mode", wanted.get("constants")], ["scope", wanted.get("told")]]) {
+      const list = controls.elements[name];
+      if ([...list.options].some((option) => option.value === value)) list.value = value;
+    }
+    for (const box of facets?.querySelectorAll("input") ?? []) box.checked ||= map.dataset[box.name] === box.value;
+    facets ? filter() : paint();
+    choose(cell);
   }
   // Maps whose arms, noise and dimension are all ticked.
   const facets = document.querySelector(".facets");
-  function choose() {
+  function filter() {
     const ticked = (name) => [...facets.querySelectorAll(`[name="${name}"]`)].filter((box) => box.checked).map((box) => box.value);
     const names = new Set([...facets.elements].filter((box) => box.name).map((box) => box.name));
     const maps = [...document.querySelectorAll("#bandits .map")];
@@ -181,7 +210,7 @@
   }
   if (facets) {
     facets.addEventListener("submit", (event) => event.preventDefault());
-    facets.addEventListener("change", choose);
+    facets.addEventListener("change", filter);
     facets.hidden = false;
   }
   column.querySelector(".back").addEventListener("click", () => chosen.focus());
@@ -190,6 +219,7 @@
   controls.hidden = false;
   readout.hidden = false;
   readout.textContent = "Point at a cell to read its numbers.";
-  if (facets) choose();
-  else paint();
+  facets ? filter() : paint();
+  window.addEventListener("hashchange", follow);
+  follow();
 })();

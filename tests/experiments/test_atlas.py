@@ -2,12 +2,15 @@
 
 import dataclasses
 import functools
+import re
+import urllib.parse
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from selenium.webdriver import Keys
+from selenium.webdriver.support.wait import WebDriverWait
 
 import jaxvar as jv
 from experiments import experiment
@@ -410,6 +413,22 @@ def test_a_cell_by_keyboard(browser, made):
     assert browser.driver.switch_to.active_element.get_attribute("data-x") == "1"
 
 
+def test_a_cell_by_its_address(browser, made):
+    """A link leads to a cell with its constants; the address of a chosen cell is such a link."""
+    browser.open(made)
+    panel = atlas().panels[0]
+    k = panel.rounds[0]
+    browser.ask(f"location.hash = '#map=sphere-d-2-constant-noise&x=3&k={k}&constants=tuned&told=R'")
+    WebDriverWait(browser.driver, 10).until(lambda _: browser.one("#column .chosen").is_displayed())
+    assert browser.one("#column .name").text.startswith(f"sphere, d = 2, constant noise, R/σ = 3, K = {k:,}: ")
+    assert browser.ask("document.querySelector('.switches').elements.mode.value") == "tuned"
+    browser.ask('document.querySelector(\'.map .cell[data-x="0"][data-k="1"]\').click()')
+    wanted = f"#map=sphere-d-2-constant-noise&x=1&k={panel.rounds[1]}&constants=tuned&told=R"
+    assert browser.ask("location.hash") == wanted
+    browser.ask("location.hash = '#map=nowhere&x=3'")
+    assert browser.complaints() == []
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_page_fits_a_phone(browser, made, dark):
     browser.open(made, width=390, height=844, dark=dark)
@@ -426,6 +445,23 @@ def test_page_without_scripts_shows_the_first_maps(browser, made):
     verdict = panel.verdicts["provable", "R"][0][-1]
     assert browser.one(".map .cell").text == panel.entries[verdict.first].player.code
     assert not browser.one(".switches").is_displayed()
+
+
+def test_links_of_the_advice_lead_to_cells():
+    """Every bullet of the advice names the cells that it is about."""
+    text = (FOLDER / "README.md").read_text("utf-8")
+    bullets = text.partition("## What to use")[2].partition("The same by rule")[0].split("\n- ")[1:]
+    panels = {
+        "-".join(re.findall("[a-z0-9]+", p["title"].lower())): p for p in page.stored(FOLDER / "atlas.html")["panels"]
+    }
+    for bullet in bullets:
+        links = re.findall(r"\(atlas\.html#([^)]*)\)", bullet)
+        assert links, bullet
+        for link in links:
+            at = {key: value for key, (value,) in urllib.parse.parse_qs(link).items()}
+            panel = panels[at["map"]]
+            assert float(at["x"]) in panel["x"] and int(at["k"]) in panel["rounds"], link
+            assert f"{at['constants']} {at['told']}" in panel["verdicts"], link
 
 
 def test_committed_page_is_of_the_committed_studies():
