@@ -342,7 +342,9 @@ def chosen_chunk(environment: Environment | EpisodicEnvironment, total: int, num
         while largest > 1 and mesh.size * largest >= 2 * total:
             largest //= 2  # few runs: do not fill their blocks up with runs that nobody asked for
         unit = mesh.size * largest
-    return max(min(-(-total // unit), most // unit), 1) * unit
+    units = -(-total // unit)
+    calls = -(-units // max(most // unit, 1))
+    return -(-units // calls) * unit  # calls of one size: the last is filled up with runs that are dropped
 
 
 def block_shape(chunk: int, mesh: Mesh) -> tuple[int, ...]:

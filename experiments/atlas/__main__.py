@@ -31,7 +31,7 @@ class Options:
     """Run the studies of an atlas, then write its page and its figure."""
 
     size: Literal["piece", "quick", "hour", "night", "gpu"] = "quick"
-    """About 6e7, 1e9, 3e10, 3e11 and 7e12 seed-rounds, up to K = 3,000 (piece and quick), 10,000, 100,000 and
+    """About 6e7, 1e9, 1e10, 3e11 and 7e12 seed-rounds, up to K = 3,000 (piece and quick), 10,000, 100,000 and
     10,000,000; hour and night have one map that is ten times as long. A piece is one map; it tunes nothing."""
     out: str | None = None
     """Folder for everything; results/atlas/SIZE if not given. Studies that were interrupted there are resumed."""

@@ -48,7 +48,7 @@ def draw(atlas: Atlas, width: Width = "icml_wide") -> Drawing:
 
 def draw_first(atlas: Atlas) -> Drawing | None:
     """Draw the map of the first page, with constants that are proved and with tuned ones; None if it was not played."""
-    found = [panel for panel in atlas.panels if panel.title == FIRST[0]]
+    found = sorted((p for p in atlas.panels if p.title.startswith(FIRST[0])), key=lambda panel: -panel.rounds[-1])
     if not found or not {"provable", "tuned"} <= set(found[0].modes):
         return None
     titles = [f"{word} constants" for word in ("provable", "tuned")]

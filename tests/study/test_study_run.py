@@ -22,7 +22,7 @@ from jaxvar.engine import Program
 from jaxvar.study import definition, programs, run, store
 from jaxvar.study.cells import cells
 from jaxvar.study.result import failures, merge
-from jaxvar.study.shards import Stretch
+from jaxvar.study.shards import Processes, Stretch
 from tests.helpers.small_study import BANDIT, OFUL, SMALL_TOML, UNIFORM, arrays, small_study, stored
 
 QUIET = {"progress": False}
@@ -443,13 +443,13 @@ def toml(tmp_path):
 
 
 @pytest.mark.slow
-def test_ten_thousand_seeds_of_a_million_rounds_are_planned_in_little_memory(tmp_path):
+def test_ten_thousand_seeds_of_a_million_rounds_are_planned_in_little_memory():
     # 200 records of each: what a chunk needs, by its compiled program, is far from what all seeds would.
     study = small_study(seeds=10_000, rounds=10**6, records=200, chunk=None, environments=[LEVEL])
-    one = run._Run(study, tmp_path, (1, 1), jax.devices(), False, 30.0)
+    devices = jax.devices()
+    some = programs.Programs(study, devices, Processes(devices), 30.0, False, lambda: False, print)
     for cell in study.cells:
-        chunk = one._chosen_chunk(cell)
-        needed, free = one._memory(cell, chunk)
+        needed, free = some._memory(cell, some.chosen_chunk(cell))
         assert 0 < needed < 2**25 and needed < free
 
 
