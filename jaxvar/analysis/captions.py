@@ -39,6 +39,7 @@ PARAMETER_WORDS = {  # names that are words already, such as gap, are left out
     "noise.scale": "size of rewards",
     "noise.std": "noise (standard deviation)",
     "noise_bound": "noise bound R",
+    "noise_scale": "scale of the noise",
     "noise_var": "noise variance",
     "norm_bound": "norm bound",
     "num_actions": "number of actions",

@@ -686,6 +686,7 @@ def test_both_forms_plan_alike():
     assert_alike(*episodic_game(SMALL), num_episodes=SMALL.episodes)
 
 
+@pytest.mark.slow
 def test_both_forms_plan_alike_with_a_model_for_each_seed():
     """Of more steps than entries of an inverse are computed again for, with random ties."""
     algorithm, environment = episodic_game(dataclasses.replace(SMALL, horizon=6, episodes=10))
