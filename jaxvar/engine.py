@@ -10,6 +10,9 @@ A program draws the runs' problems anew at each call, by the same code from the 
 has to be kept. On a CPU the number of rounds is an argument, and one program plays any stretch. On accelerators a loop
 of unknown length would ask the host after every round, so there each length is a program of its own.
 
+A CPU plays large problems, of 64 dimensions or fixed arms and more, one run after the other: a block is then (), and
+what is a vector of one run fills the vector units.
+
 On a CPU a block has a second axis, of length one. LLVM unrolls the innermost loop of a kernel before it looks for
 vectors; with that axis innermost, the loop over the block's runs stays whole and becomes vector instructions.
 """
@@ -48,6 +51,8 @@ _CPU_VECTOR = 64  # bytes; a block has as many runs as numbers fit into a vector
 _CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and Ctrl-C is answered
 _CPU_CHUNKS = (128, 4096)  # but at least and at most
 _ACCELERATOR_CHUNK = 16384
+_ALONE = 64  # dimensions, or arms that never change, of which a CPU plays one run at a time: what is a vector of one
+# run fills its lanes, and what a block of runs holds does not fit into its caches (docs/speed.md)
 _EPISODE_WORK = 8  # a step of an episode, with its share of the plan, takes about as long as this many rounds
 
 
@@ -140,7 +145,7 @@ class Program:
 
     def _program(self, num_rounds: int, known: bool = False) -> Any:
         kinds = (type(self.algorithm), type(self.environment))
-        block = self.block or block_shape(self.chunk, self.mesh)
+        block = self.block or block_shape(self.chunk, self.mesh, self.algorithm, self.environment)
         accelerator = is_accelerator(self.mesh)
         return _compiled(kinds, block, self.mesh, num_rounds if known or accelerator else None, accelerator)
 
@@ -249,7 +254,7 @@ def _play_share(
         return {**store, "status": carry.status, "status_round": carry.status_round}
 
     blocks = jnp.moveaxis(ids.reshape(3, -1, *block), 0, 1)  # [blocks, 3, *block]
-    with form_for(accelerator):
+    with form_for(accelerator, alone=not block):
         after = jax.lax.map(play_block, (blocks, jax.tree.map(lambda x: _runs_last(x, block), state)))
     return jax.tree.map(lambda x: _runs_first(x, block), after)
 
@@ -347,12 +352,19 @@ def chosen_chunk(environment: Environment | EpisodicEnvironment, total: int, num
     return -(-units // calls) * unit  # calls of one size: the last is filled up with runs that are dropped
 
 
-def block_shape(chunk: int, mesh: Mesh) -> tuple[int, ...]:
-    """Return the shape of the runs that are played side by side."""
+def block_shape(chunk: int, mesh: Mesh, algorithm: object = None, environment: object = None) -> tuple[int, ...]:
+    """Return the shape of the runs that are played side by side; () where a CPU plays one after the other."""
     if chunk % mesh.size:
         raise ValueError(f"chunk must be a multiple of the {mesh.size} devices, got {chunk}")
     share = chunk // mesh.size
-    return (share,) if is_accelerator(mesh) else (math.gcd(share, widest_block()), 1)
+    if is_accelerator(mesh):
+        return (share,)
+    sizes = (
+        getattr(algorithm, "dim", 0),
+        getattr(environment, "fixed_arms", False) and getattr(environment, "num_arms", 0),
+    )
+    is_large = any(isinstance(size, int) and size >= _ALONE for size in sizes)
+    return () if is_large else (math.gcd(share, widest_block()), 1)
 
 
 def widest_block() -> int:

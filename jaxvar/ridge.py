@@ -27,7 +27,17 @@ from jax.typing import DTypeLike
 
 from jaxvar import parameters, status
 from jaxvar.constants import RadiusConstants
-from jaxvar.lowering import each_layer, inner, is_layer, outer, quadratic, transform_chosen, transform_symmetric
+from jaxvar.lowering import (
+    change_layer,
+    each_used_layer,
+    inner,
+    is_layer,
+    outer,
+    quadratic,
+    subtract_outer,
+    transform_chosen,
+    transform_symmetric,
+)
 from jaxvar.parameters import Array, Number
 
 MAX_LAYERS = 200  # 4^-200 is still a float64; no horizon asks for more
@@ -134,10 +144,13 @@ def follow(stats: ArmStats, update: Update | LayerUpdate, arms: jax.Array) -> Ar
 
     O(N d) instead of O(N d^2); g and h are the update's gain and step.
     """
-    along = inner(arms, update.direction)
-    return ArmStats(
-        width2=jnp.maximum(stats.width2 - update.gain * along * along, 0), pred=stats.pred + update.step * along
-    )
+    return _followed(stats, update, inner(arms, update.direction))
+
+
+def _followed(stats: ArmStats | LayerStats, update: Update | LayerUpdate, along: jax.Array) -> ArmStats:
+    """Return the statistics of arms with ``along [N]`` the update's direction, after it."""
+    width2 = jnp.maximum(stats.width2 - update.gain * along * along, 0)
+    return ArmStats(width2, stats.pred + update.step * along)
 
 
 def failure(update: Update | LayerUpdate, beta: Number = 0.0, least: float = 0.0) -> jax.Array:
@@ -173,30 +186,35 @@ def init_layers(dim: int, capacity: int, lam: Number, dtype: DTypeLike) -> Layer
     )
 
 
-def layer_stats(layers: Layers, arms: jax.Array) -> list[LayerStats]:
+def layer_stats(layers: Layers, arms: jax.Array, lam: Number) -> list[LayerStats]:
     """Return widths and estimates of ``arms [N, d]`` in every layer."""
 
-    def in_layer(scaled_inv: jax.Array, theta_hat: jax.Array) -> LayerStats:
-        width2 = quadratic(arms, scaled_inv)
-        return LayerStats(width2, jnp.sqrt(width2), inner(arms, theta_hat))
+    def in_layer(scaled_inv: jax.Array, theta_hat: jax.Array) -> ArmStats:
+        return ArmStats(quadratic(arms, scaled_inv), inner(arms, theta_hat))
 
-    return each_layer(in_layer, layers.scaled_inv, layers.theta_hat)
+    width2 = jnp.sum(arms * arms, axis=1) / lam  # where P is I / lam
+    unused = ArmStats(width2, jnp.zeros_like(width2))
+    found = each_used_layer(in_layer, layers.count > 0, unused, layers.scaled_inv, layers.theta_hat)
+    return [LayerStats(width2, jnp.sqrt(width2), pred) for width2, pred in found]
 
 
 def follow_layer(stats: LayerStats, layer: jax.Array, update: LayerUpdate, arms: jax.Array) -> LayerStats:
     """Return the statistics ``[capacity, N]`` of fixed ``arms [N, d]`` after layer ``layer`` (0: none) has learned."""
-    here = is_layer(stats.width.shape[0], layer)[:, None]
-    before = ArmStats(*(jnp.sum(jnp.where(here, v, 0), axis=0) for v in (stats.width2, stats.pred)))
-    width2, pred = follow(before, update, arms)
-    after = LayerStats(width2, jnp.sqrt(width2), pred)  # one layer's roots, not all
-    return LayerStats(*(jnp.where(here, new[None], old) for new, old in zip(after, stats, strict=True)))
+    along = inner(arms, update.direction)
+
+    def after(before: LayerStats) -> LayerStats:
+        width2, pred = _followed(before, update, along)
+        return LayerStats(width2, jnp.sqrt(width2), pred)
+
+    return change_layer(after, stats, layer)
 
 
 def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Number) -> tuple[Layers, LayerUpdate]:
     """Let one layer of scale ``q`` learn from ``(x, reward)`` with its prescribed weight; where q is 0, nothing."""
     stack = Layers(*(v[None] for v in layer))
     pred = jnp.sum(layer.theta_hat * x, axis=0)
-    new, update = _learn(stack, q[None], transform_symmetric(layer.scaled_inv, x), pred, x, reward, lam)
+    direction = transform_symmetric(layer.scaled_inv, x)
+    new, update = _learn(stack, jnp.int32(1), q[None], direction, pred, x, reward, lam)
     return Layers(*(v[0] for v in new)), update
 
 
@@ -207,13 +225,14 @@ def observe(
     capacity = layers.loss.shape[0]
     learns = is_layer(capacity, layer)
     q = jnp.where(learns, scales(capacity, layers.loss.dtype), 0)
-    direction = transform_chosen(layers.scaled_inv, x, learns)
+    direction = transform_chosen(layers.scaled_inv, x, layer)
     pred = jnp.sum(jnp.where(learns, jnp.sum(layers.theta_hat * x[None], axis=1), 0), axis=0)
-    return _learn(layers, q, direction, pred, x, reward, lam)
+    return _learn(layers, layer, q, direction, pred, x, reward, lam)
 
 
 def _learn(
     layers: Layers,
+    layer: jax.Array,  # []   the layer that learns
     q: jax.Array,  # [capacity]   4^-l of the layer that learns, 0 for all others
     direction: jax.Array,  # [d]   P x in the layer that learns
     pred: jax.Array,  # []   <theta, x> in it
@@ -225,9 +244,8 @@ def _learn(
     error = reward - pred
     scaled_norm = jnp.where(width2 > 0, (1 + q) * width2, jnp.inf)
     gain, step = q / scaled_norm, q * error / scaled_norm
-    # All layers move in the same direction, all but one by nothing: every entry is read and written once.
     new = Layers(
-        scaled_inv=layers.scaled_inv - gain[:, None, None] * outer(direction)[None],
+        scaled_inv=subtract_outer(layers.scaled_inv, gain, direction, layer),
         theta_hat=layers.theta_hat + step[:, None] * direction[None],
         loss=layers.loss + q * step * error,
         weight_sum=layers.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s

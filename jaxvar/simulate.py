@@ -252,7 +252,7 @@ def simulate(
         chunk = engine.chosen_chunk(base_environment, total, num, mesh)
     chunk = parameters.check_count("chunk", chunk)
     memory.check_calls(-(-total // chunk), total)
-    block = engine.block_shape(chunk, mesh)
+    block = engine.block_shape(chunk, mesh, base_algorithm, base_environment)
     is_large = memory.check(
         base_algorithm,
         base_environment,

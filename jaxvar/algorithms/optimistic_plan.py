@@ -22,7 +22,17 @@ from jax import lax
 from jaxvar import planning, random
 from jaxvar.algorithms import bandit
 from jaxvar.algorithms.interface import Model, Step, by_rule
-from jaxvar.lowering import combine, computed_once, largest, lowest, norm, row_of, stored_or_anew, take, together
+from jaxvar.lowering import (
+    combine,
+    computed_once,
+    largest,
+    lowest,
+    norm,
+    row_of,
+    stored_or_anew,
+    take,
+    together,
+)
 from jaxvar.parameters import Number, count, number, pytree
 
 Arrays = tuple[jax.Array, ...]
@@ -82,7 +92,8 @@ class Planner(Greedy):
 
         Args:
           model: phi and rewards.
-          bound: features ``[N, d]`` -> upper bounds ``[N]``; further arguments are the entries of ``stages``, if given.
+          bound: features ``[N, d]`` -> upper bounds ``[N]``, which three loops read; further arguments are the entries
+            of ``stages``, if given.
           key: the episode's; without it ties go to the lowest action.
           value_bound: no value is larger, [].
           stages: arrays ``[H, ...]`` of which each stage's bound is made, where stages do not share one.
@@ -99,7 +110,7 @@ class Planner(Greedy):
             u, here = given
             feature = jnp.sum(by_next * value[:, None, None], axis=0)  # a sum, which XLA computes once
             upper = bound(feature, *(() if here is None else here))
-            q = computed_once(jnp.clip(model.reward + upper.reshape(num_states, num_actions), 0, value_bound))
+            q = jnp.clip(model.reward + upper.reshape(num_states, num_actions), 0, value_bound)
             policy, value = self.greedy(q, u, value_bound)
             played = take(jnp.moveaxis(feature.reshape(num_states, num_actions, dim), 1, 0), policy)
             return value, (q, value, policy, played)
@@ -138,10 +149,15 @@ class ValueTargeted(ConfidentPlanner):
 
 
 def ellipsoid_bound(feature: jax.Array, theta_hat: jax.Array, shape: jax.Array) -> jax.Array:
-    """Return ``<f, theta_hat> + sqrt(f^T shape f)`` for each row f of ``feature [N, d]``, [N].
+    """Return ``<f, theta_hat> + sqrt(f^T shape f)`` for each row f of ``feature [N, d]``, [N], computed once.
 
     The ``shape [d, d]`` is ``beta^2 Sigma^-1``: one square root gives the whole width.
     """
+    return computed_once(layer_bound(feature, theta_hat, shape))
+
+
+def layer_bound(feature: jax.Array, theta_hat: jax.Array, shape: jax.Array) -> jax.Array:
+    """Return what :func:`ellipsoid_bound` does, to be computed wherever it is used."""
     return combine(jnp.moveaxis(feature, 1, 0), theta_hat[:, None]) + norm(feature, shape)
 
 

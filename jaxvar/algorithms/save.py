@@ -69,7 +69,7 @@ class LayeredAlgorithm(FixedArms):
         layers = ridge.init_layers(self.dim, self.capacity, 1, self.dtype)
         stats = None
         if self.fixed_arms is not None:
-            stats = ridge.LayerStats(*map(jnp.stack, zip(*ridge.layer_stats(layers, self.fixed_arms), strict=True)))
+            stats = ridge.LayerStats(*map(jnp.stack, zip(*ridge.layer_stats(layers, self.fixed_arms, 1), strict=True)))
         beta_hat = ridge.initial_radius(self.constants, self.capacity, self.dtype)
         return LayeredState(layers, beta_hat, jnp.int32(0), jnp.int32(0), stats)
 
@@ -106,7 +106,7 @@ class LayeredAlgorithm(FixedArms):
     def stats(self, state: LayeredState, arms: jax.Array) -> list[ridge.LayerStats]:
         """Return widths and estimates of all arms in every layer; those of fixed arms are kept."""
         if state.stats is None:
-            return ridge.layer_stats(state.layers, arms)
+            return ridge.layer_stats(state.layers, arms, 1)
         return [ridge.LayerStats(*(v[i] for v in state.stats)) for i in range(self.capacity)]
 
     def recommend(self, state: LayeredState, arms: jax.Array, side: Side) -> jax.Array:

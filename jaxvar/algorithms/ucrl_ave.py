@@ -6,6 +6,7 @@ over layers start with layer 1. Stages are counted from 0, episodes from 1.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -17,7 +18,14 @@ from jaxvar import parameters, ridge, sharp, status
 from jaxvar.algorithms.ellipsoid import EllipsoidState
 from jaxvar.algorithms.interface import Confidence, Model, Step, by_rule
 from jaxvar.algorithms.noise_adaptive import Losan
-from jaxvar.algorithms.optimistic_plan import ConfidentPlanner, Plan, ellipsoid_bound, known_model, regression_pair
+from jaxvar.algorithms.optimistic_plan import (
+    ConfidentPlanner,
+    Plan,
+    ellipsoid_bound,
+    known_model,
+    layer_bound,
+    regression_pair,
+)
 from jaxvar.claims import Claim
 from jaxvar.lowering import each_layer, least_over_layers, norm, transform
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, flag, number, part, pytree
@@ -126,19 +134,15 @@ class UcrlAve(ConfidentPlanner):
 
     def plan(self, state: UcrlAveState, model: Model, key: jax.Array | None = None) -> Plan:
         """Plan the coming episode (lines 4-8); without a key ties go to the lowest action."""
-        layers, num_layers = state.layers, self.num_layers
-        q, beta = ridge.scales(self.capacity, self.dtype), self.radii(state)
+        layers, beta = state.layers, self.radii(state)
         # beta |f|_{Sigma^-1} = sqrt(f^T (beta^2 / q) P f)
-        shapes = each_layer(lambda inverse, beta, q: inverse * (beta**2 / q), layers.scaled_inv, beta, q)
-        # Layers beyond L are stored but not used: the first stands in their place, and nothing is asked per pair.
-        used = [(i < num_layers) | (i == 0) for i in range(self.capacity)]
-        thetas = [jnp.where(used[i], layers.theta_hat[i], layers.theta_hat[0]) for i in range(self.capacity)]
-        shapes = [jnp.where(used[i], shapes[i], shapes[0]) for i in range(self.capacity)]
-        empty = jnp.where(num_layers > self.capacity, self.empty_slope(state), float(np.finfo(self.dtype).max))
+        shapes = layers.scaled_inv * (beta**2 / ridge.scales(self.capacity, self.dtype))[:, None, None]
+        is_used, slope = layers.count > 0, self.empty_slope(state, beta)
 
         def bound(feature: jax.Array) -> jax.Array:  # line 7
-            least = empty * jnp.sqrt(jnp.sum(feature * feature, axis=1))
-            least = least_over_layers(lambda *layer: ellipsoid_bound(feature, *layer), least, thetas, shapes)
+            least = slope * jnp.sqrt(jnp.sum(feature * feature, axis=1))
+            in_layer = functools.partial(layer_bound, feature)
+            least = least_over_layers(in_layer, least, is_used, layers.theta_hat, shapes)
             if state.plain is not None:
                 regression, radius = state.plain.regression, self.plain.beta(state.plain)
                 upper = ellipsoid_bound(feature, regression.theta_hat, regression.sigma_inv * radius**2)
@@ -197,24 +201,29 @@ class UcrlAve(ConfidentPlanner):
         sums = (ridge.empirical_variance(layers, self.lam), layers.weight_sum, layers.count.astype(self.dtype))
         return ridge.radius(q, *sums, self.constants, 1, *self.logs(state.steps))
 
-    def empty_slope(self, state: UcrlAveState) -> jax.Array:
-        """Return what the least upper bound of all layers that are not stored is for a feature of norm 1, [].
+    def empty_slope(self, state: UcrlAveState, beta: jax.Array) -> jax.Array:
+        """Return what the least upper bound of all layers without data is for a feature of norm 1, [].
 
-        Such a layer has learned nothing: its bound is ``beta_l 2^l |f| / sqrt(lam)``. What multiplies ``|f|`` falls
-        with l among the layers before the switch to the empirical variance, and among those after it: it is least in
-        the last of either. In the form "sharp" it is the same for all: ``bias_coef B``.
+        Such a layer bounds by ``beta_l 2^l |f| / sqrt(lam)``. Of those that are stored, ``beta [capacity]`` are the
+        radii. Among all others what multiplies ``|f|`` falls with l before the switch to the empirical variance, and
+        after it: it is least in the last of either. In the form "sharp" it is the same for all: ``bias_coef B``.
         """
+        num_layers, none = self.num_layers, float(np.finfo(self.dtype).max)
+        is_empty = (state.layers.count == 0) & (np.arange(1, self.capacity + 1, dtype=self.dtype) <= num_layers)
+        stored = jnp.where(is_empty, beta / jnp.sqrt(ridge.scales(self.capacity, self.dtype) * self.lam), none)
         if self.constants.form == "sharp":
-            return self.constants.bias_coef * jnp.asarray(self.norm_bound)
-        logs, num_layers = self.logs(state.steps), self.num_layers
-        before_switch = jnp.ceil(jnp.log2(self.constants.switch * jnp.sqrt(logs[1]))) - 1
+            deeper = self.constants.bias_coef * jnp.asarray(self.norm_bound)
+        else:
+            logs = self.logs(state.steps)
+            before_switch = jnp.ceil(jnp.log2(self.constants.switch * jnp.sqrt(logs[1]))) - 1
 
-        def slope(number: jax.Array) -> jax.Array:
-            beta = ridge.radius(jnp.exp2(-2 * number), 0, 0, 0, self.constants, 1, *logs)
-            return beta * jnp.exp2(number) / jnp.sqrt(self.lam)
+            def slope(number: jax.Array) -> jax.Array:
+                beta = ridge.radius(jnp.exp2(-2 * number), 0, 0, 0, self.constants, 1, *logs)
+                return beta * jnp.exp2(number) / jnp.sqrt(self.lam)
 
-        last = jnp.minimum(jnp.maximum(before_switch, self.capacity + 1), num_layers)
-        return jnp.minimum(slope(last), slope(num_layers))
+            last = jnp.minimum(jnp.maximum(before_switch, self.capacity + 1), num_layers)
+            deeper = jnp.minimum(slope(last), slope(num_layers))
+        return jnp.minimum(jnp.min(stored, axis=0), jnp.where(num_layers > self.capacity, deeper, none))
 
     def confidence(self, state: UcrlAveState) -> Confidence:
         """Return the ellipsoids of all stored layers with the radii of the coming episode."""

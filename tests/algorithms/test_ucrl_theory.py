@@ -125,7 +125,8 @@ def test_layers_beyond_the_last_bound_nothing(capacity: int) -> None:
     phi, reward = np.asarray(world.phi), np.asarray(world.reward) / 10
     model, theta = jv.Model(phi=phi, reward=reward, horizon=H), np.ones(D)
     state = algorithm.init(model)  # its radius is that of the bias, 2^-l in layer l: no empty layer is above another
-    state = state._replace(layers=state.layers._replace(theta_hat=state.layers.theta_hat.at[0].set(theta)))
+    theta_hat, count = state.layers.theta_hat.at[0].set(theta), state.layers.count.at[0].set(1)
+    state = state._replace(layers=state.layers._replace(theta_hat=theta_hat, count=count))
     value = np.asarray(jax.jit(algorithm.plan)(state, model).value)
     f = np.einsum("satd,t->sad", phi, value[H - 1])
     q = reward + f @ theta + 2.0 * np.linalg.norm(f, axis=2)  # 2^-1 2^1 / sqrt(lam), with lam = 1/4

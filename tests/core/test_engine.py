@@ -50,6 +50,7 @@ MDP = jv.mixture_mdp(4, 3, 2, 3)
 GAMES = [
     fast("oful", jv.oful(2), bandit()),
     fast("own class with a key", Coin(), bandit(fresh=True)),
+    fast("run by run", jv.ave_ucb(64, K, constants="practical"), jv.linear_bandit(64, 5)),
     slow("save", jv.save(2, K, constants=jv.constants.practical(), capacity=3), bandit(fresh=True)),
     slow(
         "ucrl_ave",
@@ -233,6 +234,26 @@ def test_float32_has_wider_blocks():
     assert engine.widest_block() == 8
     with jax.enable_x64(False):
         assert engine.widest_block() == 16 and block_shape(32, one_device()) == (16, 1)
+
+
+def test_large_problems_are_played_run_by_run():
+    # By dimension, or by arms that never change; fresh arms are drawn faster side by side.
+    few, many = (jv.linear_bandit(2, num) for num in (63, 64))
+    fresh = jv.linear_bandit(2, 64, fresh=True)
+    shapes = [block_shape(16, one_device(), jv.oful(2), environment) for environment in (few, many, fresh)]
+    assert shapes == [(8, 1), (), (8, 1)]
+    assert [block_shape(16, one_device(), jv.oful(dim), few) for dim in (63, 64)] == [(8, 1), ()]
+    assert block_shape(16, one_device(), object(), object()) == (8, 1)  # anybody's own
+
+
+@pytest.mark.parametrize("fresh", [False, True], ids=["fixed", "fresh"])
+def test_runs_of_a_large_problem_are_those_of_one_seed(fresh):
+    # Whose sums have another order.
+    algorithm, environment = jv.ave_ucb(64, K, constants="practical"), jv.linear_bandit(64, 5, fresh=fresh)
+    found = program(algorithm, environment).play(runs(), K)["regret"]
+    for seed in (0, CHUNK - 1):
+        one = jv.run(algorithm, environment, KEY, num_rounds=K, seed=seed, record_at=ROUNDS.tolist())
+        np.testing.assert_allclose(found[seed], one.regret, rtol=1e-9)
 
 
 # --- growth ---

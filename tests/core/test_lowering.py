@@ -12,7 +12,7 @@ from jax import lax
 
 import jaxvar as jv
 from experiments.speed.comparison import Comparison, bandit_game, episodic_game
-from jaxvar import lowering, parameters
+from jaxvar import engine, lowering, parameters
 from jaxvar.blocks import batch_last, over_seeds, spread
 from jaxvar.environments.linear_bandit import draw_arms
 from jaxvar.lowering import form_for, on_accelerator
@@ -253,6 +253,23 @@ def library(x, y):
     )
 
 
+def layered(x, y):
+    """What is done to one of several layers, another one for each seed and none for some, and to those in use."""
+    stack = jnp.stack([jnp.outer(x, x) + (i + 1) * jnp.eye(3) for i in range(4)])
+    layer = jnp.floor(jnp.abs(5 * x[0]) % 5).astype(jnp.int32)  # 0 to 4
+    numbers = np.arange(1, 5, dtype=np.int32)
+    gain, is_used = jnp.where(numbers == layer, x[1], 0), numbers <= (jnp.abs(4 * x[2])).astype(jnp.int32)
+    learned = jnp.where(is_used, x[0] * numbers.astype(float), 0)  # nothing by the layers that are not used
+    return (
+        layer,
+        lowering.transform_chosen(stack, y, layer),
+        lowering.subtract_outer(stack, gain, y, layer),
+        lowering.change_layer(lambda v: (v[0] * 2, v[1] + y[0]), (stack, stack[:, 0]), layer),
+        lowering.each_used_layer(lambda v: (v * y[0], y + v), is_used, (0 * y[0], y), learned),
+        lowering.least_over_layers(lambda m, v: m[0] @ y + v, x, is_used, stack, x[0] * stack[:, 1, 1]),
+    )
+
+
 FUNCTIONS = [
     *(
         elementwise,
@@ -266,6 +283,7 @@ FUNCTIONS = [
         solved,
         called,
         library,
+        layered,
         left_to_jax,
         other_widths,
         empty,
@@ -322,6 +340,26 @@ def test_blocks_may_have_several_axes(function, block):
     """A CPU's block has a second axis of length one; a nested vmap makes two long ones."""
     for differs in ((True, True), (True, False)):
         assert_is_a_loop(function, block, inputs(block, differs), differs)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_one_seed_alone(function):
+    """Fails if a seed that is played by itself gets other numbers: long reductions and products have a form of it."""
+    args = inputs((), (True, True))
+    with form_for(accelerator=False, alone=True):
+        assert_is_a_loop(function, (), args, (True, True))
+
+
+@pytest.mark.parametrize("size", [127, 128, 200, 1000])
+@pytest.mark.parametrize("function", [jnp.sum, jnp.max, jnp.min, jnp.any, jnp.all], ids=lambda f: f.__name__)
+def test_long_reductions_of_one_seed(function, size):
+    """Fails if a number is left out or counted twice: each of them alone is found."""
+    for i in (0, 63, 64, size - 1):
+        x = np.zeros((2, size))
+        x[1, i] = -3.0 if function is jnp.min else 3.0
+        x = x == 0 if function is jnp.all else x
+        out, _ = over_seeds(lambda x: function(x, axis=1), (), (jnp.asarray(x),), (True,))
+        np.testing.assert_array_equal(out, function(x, axis=1))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
@@ -656,10 +694,13 @@ def test_choices_are_not_differentiable(case):
 
 # --- forms ---
 
+FORMS = [(False, False), (True, False), (False, True)]  # accelerator, alone
 
-def played(accelerator, algorithm, environment, **length):
+
+def played(form, algorithm, environment, **length):
     recorders = (jv.record.regret(), jv.record.layer_rounds(), jv.record.confidence())
-    with form_for(accelerator):
+    with form_for(*form), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "_ALONE", 1 if form[1] else 10**9)
         out = jv.simulate(
             algorithm, environment, key=jax.random.key(3), num_seeds=8, record_at=5, recorders=recorders, **length
         )
@@ -668,26 +709,27 @@ def played(accelerator, algorithm, environment, **length):
 
 
 def assert_alike(*game, **length):
-    cpu, other = (played(accelerator, *game, **length) for accelerator in (False, True))
-    np.testing.assert_allclose(other.regret, cpu.regret, rtol=1e-9, atol=1e-12)  # a sum may have another order
-    np.testing.assert_array_equal(other.layer_rounds, cpu.layer_rounds)
-    np.testing.assert_array_equal(other.confidence, cpu.confidence)
+    cpu, *others = (played(form, *game, **length) for form in FORMS)
+    for other in others:
+        np.testing.assert_allclose(other.regret, cpu.regret, rtol=1e-9, atol=1e-12)  # a sum may have another order
+        np.testing.assert_array_equal(other.layer_rounds, cpu.layer_rounds)
+        np.testing.assert_array_equal(other.confidence, cpu.confidence)
 
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["fixed", "fresh"])
 @pytest.mark.parametrize("name", ["save", pytest.param("ave_ucb", marks=pytest.mark.slow)])
-def test_both_forms_decide_alike(name, fresh):
+def test_all_forms_decide_alike(name, fresh):
     """Fails if an arm, a layer or a radius differs anywhere in the runs."""
     assert_alike(*bandit_game(SMALL, name, fresh), num_rounds=SMALL.rounds)
 
 
-def test_both_forms_plan_alike():
+def test_all_forms_plan_alike():
     """The same for episodes."""
     assert_alike(*episodic_game(SMALL), num_episodes=SMALL.episodes)
 
 
 @pytest.mark.slow
-def test_both_forms_plan_alike_with_a_model_for_each_seed():
+def test_all_forms_plan_alike_with_a_model_for_each_seed():
     """Of more steps than entries of an inverse are computed again for, with random ties."""
     algorithm, environment = episodic_game(dataclasses.replace(SMALL, horizon=6, episodes=10))
     algorithm = parameters.replace(algorithm, ties="random")
@@ -728,15 +770,24 @@ def test_both_forms_draw_the_same_arms(dim):
     np.testing.assert_allclose(np.linalg.norm(found[1], axis=1), 1, rtol=1e-13)
 
 
+def layers_in_use(layers, arms, layer):
+    gain = jnp.where(np.arange(1, 4, dtype=np.int32) == layer, 0.5, 0.0)
+    return (
+        lowering.transform_chosen(layers, arms[0], layer),
+        lowering.subtract_outer(layers, gain, arms[0], layer),
+        lowering.change_layer(jnp.negative, layers, layer),
+    )
+
+
 @pytest.mark.parametrize("dim", [1, 2, 12, 13, 25, 33, 64, 80])
-def test_both_forms_compute_the_same(dim):
+def test_all_forms_compute_the_same(dim):
     """Short sums are written out, long ones are not, and an accelerator has its own: NumPy has the last word."""
     rng = np.random.default_rng(dim)
     arms, root = rng.normal(size=(5, dim)), rng.normal(size=(dim, dim))
     matrix, index = root @ root.T, jnp.int32(dim // 2)
     row = rng.random(dim) * (rng.random(dim) < 0.7) + np.eye(dim)[0]
-    for accelerator in (False, True):
-        with form_for(accelerator):
+    for form in FORMS:
+        with form_for(*form):
             np.testing.assert_allclose(
                 lowering.quadratic(arms, matrix), np.sum(arms @ matrix * arms, axis=1), rtol=1e-11
             )
@@ -750,22 +801,25 @@ def test_both_forms_compute_the_same(dim):
                 lowering.combine(root, arms[0][:, None]), root.T @ arms[0], rtol=1e-10, atol=1e-12
             )
             layers = np.stack([matrix, 2 * matrix, 3 * matrix])
-            for learns in ([False, True, False], [False, False, False]):
+            for layer in range(4):
+                found, after, changed = layers_in_use(jnp.asarray(layers), arms, jnp.int32(layer))
+                is_mine = np.arange(1, 4) == layer
+                np.testing.assert_allclose(found, layer * matrix @ arms[0], rtol=1e-10, atol=1e-10)
                 np.testing.assert_allclose(
-                    lowering.transform_chosen(jnp.asarray(layers), arms[0], jnp.asarray(learns)),
-                    2 * matrix @ arms[0] * learns[1],
-                    rtol=1e-10,
-                    atol=1e-10,
+                    after, layers - 0.5 * is_mine[:, None, None] * np.outer(arms[0], arms[0]), rtol=1e-13
                 )
-            bounds = [np.sum(arms @ layer * arms, axis=1) + (-1) ** (i + 1) * 99 for i, layer in enumerate(layers)]
-            shifts = [jnp.float64(-99), jnp.float64(99)]
-            least = lowering.least_over_layers(
-                lambda shift, layer: shift + lowering.quadratic(arms, layer),
-                jnp.asarray(bounds[2]),
-                shifts,
-                list(map(jnp.asarray, layers[:2])),
-            )
-            np.testing.assert_allclose(least, np.min(bounds, axis=0), rtol=1e-10)
+                np.testing.assert_array_equal(changed, np.where(is_mine[:, None, None], -layers, layers))
+            bounds = np.stack([np.sum(arms @ m * arms, axis=1) + (-1) ** i * 99 for i, m in enumerate(layers)])
+            for is_used in ([True, True, False], [False, True, False], [False, False, False]):
+                least = lowering.least_over_layers(
+                    lambda shift, layer: shift + lowering.quadratic(arms, layer),
+                    jnp.asarray(bounds[2]),
+                    jnp.asarray(is_used),
+                    jnp.asarray([99.0, -99.0, -1e9]),
+                    jnp.asarray(layers),
+                )
+                expected = np.min(bounds, axis=0, where=np.array([*is_used[:2], True])[:, None], initial=np.inf)
+                np.testing.assert_allclose(least, expected, rtol=1e-10)
             np.testing.assert_array_equal(lowering.largest(root), root.max(0))
             np.testing.assert_array_equal(lowering.lowest(root > 1), np.argmax(root > 1, axis=0))
             np.testing.assert_array_equal(lowering.take(root, index), root[dim // 2])
