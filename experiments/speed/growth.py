@@ -263,6 +263,9 @@ def figure(content: Content) -> Drawing:
             panel.yaxis.set_major_formatter(ScalarFormatter())
             panel.yaxis.set_minor_formatter(NullFormatter())
             panel.set_yticks([0.25, 0.5, 1, 2, 4])
+            values = AXES[axis].values or AXES[axis].episodic
+            panel.set_xticks(values, [f"{v // 1000}k" if v >= 1000 else str(v) for v in values])
+            panel.xaxis.set_minor_formatter(NullFormatter())
             for name, mine in _curves([row for row in rows if row["axis"] == axis]).items():
                 colour, dash, marker = look[name]
                 x, y = [row["value"] for row in mine], [row["ratio"] for row in mine]
