@@ -52,7 +52,7 @@ _CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and 
 _CPU_CHUNKS = (128, 4096)  # but at least and at most
 _ACCELERATOR_CHUNK = 16384
 _ALONE = 64  # dimensions, or arms that never change, of which a CPU plays one run at a time: what is a vector of one
-# run fills its lanes, and what a block of runs holds does not fit into its caches (docs/speed.md)
+# run then fills its lanes (measured in docs/speed.md)
 _EPISODE_WORK = 8  # a step of an episode, with its share of the plan, takes about as long as this many rounds
 
 
