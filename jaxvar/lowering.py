@@ -28,7 +28,7 @@ _UNROLL_SQUARE = 12  # and double sums over at most this many
 _ROW_GROUP = 16  # longer double sums take a CPU as many rows at a time
 _MOST_GROUPS = 64  # but never as many loops: a program of thousands is not compiled in an hour
 _FEW = 8  # maxima over at most this many are written out
-_MANY = 128  # bounds of which a CPU takes all layers in one loop
+_MANY = 256  # bounds of which a CPU takes all layers in one loop
 WINDOW = 32  # a CPU reduces more terms than this in windows of as many
 
 _form: contextvars.ContextVar[tuple[bool, bool] | None] = contextvars.ContextVar("form", default=None)

@@ -820,6 +820,14 @@ def test_all_forms_compute_the_same(dim):
                 )
                 expected = np.min(bounds, axis=0, where=np.array([*is_used[:2], True])[:, None], initial=np.inf)
                 np.testing.assert_allclose(least, expected, rtol=1e-10)
+                many = lowering.least_over_layers(  # of as many, a CPU takes all layers in one loop
+                    lambda shift, layer: jnp.tile(shift + lowering.quadratic(arms, layer), 60),
+                    jnp.tile(bounds[2], 60),
+                    jnp.asarray(is_used),
+                    jnp.asarray([99.0, -99.0, -1e9]),
+                    jnp.asarray(layers),
+                )
+                np.testing.assert_allclose(many, np.tile(expected, 60), rtol=1e-10)
             np.testing.assert_array_equal(lowering.largest(root), root.max(0))
             np.testing.assert_array_equal(lowering.lowest(root > 1), np.argmax(root > 1, axis=0))
             np.testing.assert_array_equal(lowering.take(root, index), root[dim // 2])
