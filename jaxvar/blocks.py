@@ -29,6 +29,7 @@ Function = Callable[..., ArrayTree]  # of pytrees of arrays
 Outputs = list[Any]  # of an equation: arrays, or values that say whether they differ between seeds
 
 _MOST_WINDOWS = 8  # that a CPU reduces in a loop each, terms and all
+_GROUP = 16  # numbers per turn of a long maximum over a block
 _LANES = 64  # numbers side by side in a long reduction of one seed
 _MOST_TURNS = 40  # of a loop, which an accelerator writes out; of a longer one as many at a time
 
@@ -130,6 +131,11 @@ class _Value:
         return self._array
 
     @property
+    def known(self) -> Any:
+        """The numbers themselves where they are known while a program is traced, else None."""
+        return self._array if isinstance(self._array, np.ndarray) else None
+
+    @property
     def is_written_out(self) -> bool:
         """True if there are entries and no array."""
         return self._array is None
@@ -171,6 +177,7 @@ _REDUCTIONS: dict[str, Any] = {
     "reduce_and": jnp.logical_and,
     "reduce_or": jnp.logical_or,
 }
+_LIMITS: dict[str, Any] = {"max": jnp.less, "min": jnp.greater}
 _SHAPES = frozenset({"broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "slice", "concatenate"})
 _FOLDED = _BY_ENTRY | _SHAPES | set(_REDUCTIONS) | {"iota", "dynamic_slice"}  # of known numbers, such as a stage
 
@@ -243,12 +250,17 @@ class _Block:
     def apply(self, equation: _Equation, values: list[_Value]) -> list[_Value]:
         """Return the outputs of one equation."""
         name, params = equation.primitive.name, equation.params
+        limited = self.limited(equation, values) if name in _LIMITS and not self.accelerator else None
+        if limited is not None:
+            return [limited]
         if not any(v.differs for v in values):
             if not self.block and name in _REDUCTIONS and _is_long(equation):
                 return [_Value(_reduced_in_lanes(equation, values[0].array), False)]
             if not self.block and name == "dot_general" and equation.outvars[0].aval.ndim > 1:
                 return [_Value(x, False) for x in self.dot_general(equation, values)]  # XLA's loop is ten times slower
-            if self.accelerator and name in _FOLDED and all(isinstance(v.array, np.ndarray) for v in values):
+            if name == "convert_element_type" and values[0].known is not None:
+                return [_Value(values[0].known.astype(params["new_dtype"]), False)]  # a limit is still known
+            if self.accelerator and name in _FOLDED and all(v.known is not None for v in values):
                 with jax.ensure_compile_time_eval():  # XLA folds no iota, and would look for a stage's part at run time
                     return [_Value(np.asarray(equation.primitive.bind(*(v.array for v in values), **params)), False)]
             out = equation.primitive.bind(*(v.array for v in values), **params)
@@ -298,6 +310,19 @@ class _Block:
         """Return entries in one shape: numbers are repeated over the block."""
         return [x if np.shape(x) == self.block else jnp.broadcast_to(x, self.block) for x in entries]
 
+    def limited(self, equation: _Equation, values: list[_Value]) -> _Value | None:
+        """Return a maximum or minimum with a known number as a selection, or None.
+
+        It keeps what is not a number, as they do, but is one instruction where they are three or four: 0.176 instead
+        of 0.200 us of processor time per step of UCRL-AVE, 0.184 instead of 0.204 per seed-round of AVE-UCB.
+        """
+        aval = equation.outvars[0].aval
+        for value, limit in ((values[0], values[1].known), (values[1], values[0].known)):
+            if limit is not None and limit.ndim == 0 and limit.dtype.kind == "f" and not np.isnan(limit):
+                x = self.spread(value, aval.shape) if value.differs else value.array
+                return _Value(jnp.where(_LIMITS[equation.primitive.name](x, limit), limit, x), value.differs)
+        return None
+
     def by_entry(self, equation: _Equation, values: list[_Value]) -> Outputs:
         shape = equation.outvars[0].aval.shape
         return [_bind(equation, [self.spread(v, shape) for v in values])]
@@ -323,6 +348,8 @@ class _Block:
             return reduced
 
         x = self.spread(values[0], shape)
+        if equation.primitive.name != "reduce_sum":
+            return [_by_groups(equation, x, axis)]
         while x.shape[axis] > WINDOW:
             size = x.shape[axis]
             num = -(-size // WINDOW)
@@ -386,6 +413,8 @@ class _Block:
             if not (operand.differs and starts[0].differs and numeric) or sizes != (1, *shape[1:]):
                 return None
             row = jnp.clip(starts[0].array, 0, shape[0] - 1).reshape(*(1,) * len(shape), *self.block)
+            if shape[0] > WINDOW and not self.accelerator:
+                return [jnp.take_along_axis(operand.array, row, axis=0)]
             numbers = np.arange(shape[0], dtype=row.dtype).reshape(-1, *(1,) * (row.ndim - 1))
             chosen = jnp.where(numbers == row, operand.array, 0)  # a gather per seed is slow
             return [jnp.sum(chosen, axis=0, keepdims=True, dtype=operand.array.dtype)]
@@ -540,6 +569,24 @@ def _reduced_in_lanes(equation: _Equation, x: Any) -> jax.Array:
         lanes = both(lanes[..., :half], lanes[..., half:])
     found: jax.Array = lanes[..., 0]
     return found
+
+
+def _by_groups(equation: _Equation, x: jax.Array, axis: int) -> jax.Array:
+    """Return a long maximum, minimum, "all" or "any" over an axis, taken of a few numbers at a time.
+
+    They may be counted twice, as they are where the last group is not whole. The numbers are stored first, and no order
+    changes the bits. In windows LLVM puts no seeds into lanes where the numbers are choices.
+    """
+    both = _REDUCTIONS[equation.primitive.name]
+
+    def turn(i: jax.Array, found: jax.Array) -> jax.Array:
+        group = lax.dynamic_slice_in_dim(x, i * _GROUP, _GROUP, axis)
+        left = [lax.index_in_dim(group, j, axis, False) for j in range(_GROUP)]
+        while len(left) > 1:  # in pairs: few wait for others
+            left = [both(a, b) for a, b in zip(left[::2], left[1::2], strict=True)]
+        return both(found, left[0])
+
+    return lax.fori_loop(0, -(-x.shape[axis] // _GROUP), turn, lax.index_in_dim(x, 0, axis, False))
 
 
 def _made(shape: tuple[int, ...], entry: Callable[[tuple[int, ...]], Any]) -> Any:

@@ -10,7 +10,7 @@ A program draws the runs' problems anew at each call, by the same code from the 
 has to be kept. On a CPU the number of rounds is an argument, and one program plays any stretch. On accelerators a loop
 of unknown length would ask the host after every round, so there each length is a program of its own.
 
-A CPU plays large problems, of 64 dimensions or fixed arms and more, one run after the other: a block is then (), and
+A CPU plays large problems, of 64 dimensions or 256 fixed arms or more, one run after the other: a block is then (), and
 what is a vector of one run fills the vector units.
 
 On a CPU a block has a second axis, of length one. LLVM unrolls the innermost loop of a kernel before it looks for
@@ -51,8 +51,8 @@ _CPU_VECTOR = 64  # bytes; a block has as many runs as numbers fit into a vector
 _CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and Ctrl-C is answered
 _CPU_CHUNKS = (128, 4096)  # but at least and at most
 _ACCELERATOR_CHUNK = 16384
-_ALONE = 64  # dimensions, or arms that never change, of which a CPU plays one run at a time: what is a vector of one
-# run then fills its lanes (measured in docs/speed.md)
+_ALONE = (64, 256)  # dimensions, or arms that never change, of which a CPU plays one run at a time: what is a vector of
+# one run then fills its lanes (measured in docs/speed.md)
 _EPISODE_WORK = 8  # a step of an episode, with its share of the plan, takes about as long as this many rounds
 
 
@@ -363,7 +363,7 @@ def block_shape(chunk: int, mesh: Mesh, algorithm: object = None, environment: o
         getattr(algorithm, "dim", 0),
         getattr(environment, "fixed_arms", False) and getattr(environment, "num_arms", 0),
     )
-    is_large = any(isinstance(size, int) and size >= _ALONE for size in sizes)
+    is_large = any(isinstance(size, int) and size >= least for size, least in zip(sizes, _ALONE, strict=True))
     return () if is_large else (math.gcd(share, widest_block()), 1)
 
 

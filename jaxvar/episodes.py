@@ -123,7 +123,8 @@ def step(
         visits=visits,
     )
     memories = tuple(r.update(m, event, algorithm, instance) for r, m in zip(recorders, carry.memories, strict=True))
-    finite = jnp.isfinite(gap) & jnp.isfinite(value_variance)
+    # What is not finite in a later stage is in all before it: a value is a sum over all next states.
+    finite = jnp.isfinite(gap) & (True if value is None else jnp.isfinite(take(value[0], first)))
     after = game.finish(carry, fixed, state, memories, finite, episode, facts.status)
     return after, (event._replace(plan=None, visits=None), plan, visits)  # a trace keeps each of them once
 

@@ -22,6 +22,7 @@ from jax.extend import core
 from jax.interpreters import batching, mlir
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 _UNROLL = 32  # sums over at most this many terms are written out
 _UNROLL_SQUARE = 12  # and double sums over at most this many
@@ -137,9 +138,9 @@ def quadratic(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     d / 16 loops (13 instead of 20 us per seed-round of OFUL at d = 64). Up to there an accelerator reads half a matrix.
     """
     dim = arms.shape[1]
-    if on_accelerator() and dim <= _UNROLL_SQUARE:
+    if dim <= _UNROLL_SQUARE:
         return _quadratic_below(arms, matrix)
-    if dim <= _UNROLL_SQUARE or on_accelerator():
+    if on_accelerator():
         return jnp.maximum(jnp.sum(arms * combine(matrix[:, None], arms.T[:, :, None]), axis=1), 0)
     group = max((2 if is_alone() else 1) * _ROW_GROUP, -(-dim // _MOST_GROUPS))
 
@@ -178,27 +179,43 @@ def _quadratic_below(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     """Return ``a^T M a`` as in :func:`quadratic`, from the lower triangle of ``matrix``, written out."""
     halves = []
     for i in range(arms.shape[1]):
-        half = 0.5 * matrix[i, i] * arms[:, i]
+        half = matrix[i, i] * arms[:, i]
         for j in range(i):
-            half = half + matrix[i, j] * arms[:, j]
+            half = half + 2 * matrix[i, j] * arms[:, j]
         halves.append(half * arms[:, i])
-    return jnp.maximum(2 * functools.reduce(operator.add, halves), 0)
+    return jnp.maximum(functools.reduce(operator.add, halves), 0)
 
 
-def unit_rows(draw: Callable[[jax.Array], jax.Array], num: int, dim: int) -> jax.Array:
-    """Return rows of norm 1, [num, dim], in the directions that ``draw`` has for the index of each number.
+def unit_rows(
+    bits: Callable[[jax.Array], jax.Array], normal: Callable[[jax.Array], jax.Array], num: int, dim: int
+) -> jax.Array:
+    """Return rows of norm 1, [num, dim], in the directions of ``normal(bits(index))`` for the index of each number.
 
-    An accelerator draws column by column: its compiler then draws twice, for the lengths and for the rows, and stores
-    no words (12,091 instead of 15,287 bytes per seed-round of SAVE with fresh arms, where products with arms are also
+    A CPU stores the bits before it makes numbers of them: in one loop a chain of operations would be longer than what
+    its registers hold of it (0.61 instead of 0.72 us of processor time per seed-round of OFUL with fresh arms). An
+    accelerator draws column by column: its compiler then draws twice, for the lengths and for the rows, and stores no
+    words (12,091 instead of 15,287 bytes per seed-round of SAVE with fresh arms, where products with arms are also
     written out).
     """
     index = jnp.arange(num * dim, dtype=jnp.uint32).reshape(num, dim)
     if on_accelerator() and dim <= _UNROLL_SQUARE:
-        columns = [draw(index[:, j]) for j in range(dim)]
+        columns = [normal(bits(index[:, j])) for j in range(dim)]
         length = jnp.sqrt(functools.reduce(operator.add, (x * x for x in columns)))
         return jnp.stack([x / jnp.maximum(length, np.finfo(length.dtype).tiny) for x in columns], axis=1)
-    z = draw(index)
+    z = normal(bits(index) if on_accelerator() else _by_rows(bits, index))
     return z / jnp.maximum(jnp.sqrt(jnp.sum(z * z, axis=1)), np.finfo(z.dtype).tiny)[:, None]
+
+
+def _by_rows(function: Callable[[jax.Array], jax.Array], rows: jax.Array) -> jax.Array:
+    """Return ``function`` of ``rows [N, d]``, which it maps number by number, from a loop: XLA then stores it."""
+    num, dim = rows.shape
+    size = next(k for k in range(1, num + 1) if num % k == 0 and (k * dim >= _UNROLL or k == num))
+
+    def turn(i: jax.Array, found: jax.Array) -> jax.Array:
+        first = i * np.uint32(size)
+        return lax.dynamic_update_slice_in_dim(found, function(lax.dynamic_slice_in_dim(rows, first, size)), first, 0)
+
+    return _loop(0, num // size, turn, jnp.zeros_like(rows))
 
 
 def largest(values: jax.Array) -> jax.Array:
@@ -218,7 +235,7 @@ def lowest(candidates: jax.Array) -> jax.Array:
         first = jnp.zeros(candidates.shape[1:], jnp.int32)
         for i in reversed(range(1, num)):
             first = jnp.where(candidates[i], i, first)
-        return jnp.where(candidates[0], 0, first)
+        return _found_once(jnp.where(candidates[0], 0, first))
     index = np.arange(num, dtype=np.int32).reshape(num, *(1,) * (candidates.ndim - 1))
     first = jnp.min(jnp.where(candidates, index, num), axis=0)
     return jnp.where(first == num, 0, first).astype(jnp.int32)
@@ -230,12 +247,16 @@ def of_rank(candidates: jax.Array, rank: jax.Array) -> jax.Array:
     if candidates.shape[0] > _UNROLL:
         before = jnp.cumsum(ones, axis=0, dtype=jnp.int32) - ones
         return lowest(candidates & (before == rank[None]))
-    # Chosen once: without the quotient each use of the arm finds it again (4.2 instead of 3.7 M/s for AVE-UCB).
     action, before = jnp.zeros_like(rank), jnp.zeros_like(rank)
     for i in range(candidates.shape[0]):
         action = jnp.where(candidates[i] & (before == rank), i, action)
         before = before + ones[i]
-    return action if on_accelerator() else computed_once(action.astype(np.float32)).astype(np.int32)
+    return _found_once(action)
+
+
+def _found_once(index: jax.Array) -> jax.Array:
+    """Return an ``index``; else each of its uses finds it again (4.2 instead of 3.7 M/s for AVE-UCB)."""
+    return index if on_accelerator() else computed_once(index.astype(np.float32)).astype(np.int32)
 
 
 def take(values: jax.Array, index: jax.Array) -> jax.Array:
@@ -243,9 +264,9 @@ def take(values: jax.Array, index: jax.Array) -> jax.Array:
 
     An ``index []`` picks one row; an index of more axes meets those of the values after the first.
     """
-    if is_alone() and index.ndim == 0:
-        return row_of(values, index)
     num = values.shape[0]
+    if index.ndim == 0 and (is_alone() or (num > _UNROLL and not on_accelerator())):
+        return row_of(values, index)
     numbers = np.arange(num, dtype=np.int32).reshape(num, *(1,) * index.ndim)
     chosen = (numbers == index[None]).reshape(num, *index.shape, *(1,) * (values.ndim - 1 - index.ndim))
     return jnp.sum(jnp.where(chosen, values, 0), axis=0, dtype=values.dtype)
@@ -278,17 +299,6 @@ def draw_state(row: jax.Array, u: jax.Array) -> jax.Array:
     return state
 
 
-def each_layer(function: Callable[..., T], *stacks: jax.Array | np.ndarray | list[jax.Array]) -> list[T]:
-    """Return ``function`` of each layer of ``stacks [capacity, ...]``: one after the other, or all at once."""
-    capacity, found = len(stacks[0]), []
-    if on_accelerator():
-        together = jax.vmap(function)(*(jnp.asarray(v) for v in stacks))
-        return [jax.tree.map(lambda v, i=i: v[i], together) for i in range(capacity)]
-    for i in range(capacity):  # a CPU would store what it stacks
-        found.append(function(*(v[i] for v in stacks)))
-    return found
-
-
 _least_of_block = core.Primitive("least_of_block")  # of the seeds side by side; one seed by itself is the least
 _least_of_block.def_impl(lambda x: x)
 _least_of_block.def_abstract_eval(lambda x: x)
@@ -310,7 +320,7 @@ def _fold_used(function: Callable[[jax.Array, jax.Array, T], T], layer: jax.Arra
     seed-round of AVE-UCB with fixed arms, against all of four layers under a mask).
     """
     # Else XLA finds the layer again for each seed, one by one, where it looks for the least.
-    layer = computed_once(layer.astype(np.float32)).astype(np.int32)
+    layer = _found_once(layer)
     index = jnp.maximum(layer - 1, 0)
     first, end = _least_of_block.bind(index), 1 - _least_of_block.bind(-index)
 
@@ -326,25 +336,58 @@ def _deepest(is_used: jax.Array) -> jax.Array:
     return -_least_of_block.bind(-number)
 
 
-def each_used_layer(function: Callable[..., T], is_used: jax.Array, unused: T, *stacks: jax.Array) -> list[T]:
+def _slice(stacks: T, i: jax.Array) -> T:
+    """Return layer ``i []`` of a pytree of arrays ``[capacity, ...]``."""
+    return jax.tree.map(lambda v: lax.dynamic_index_in_dim(v, i, keepdims=False), stacks)
+
+
+def down_layers(
+    look: Callable[[Any], Any],
+    enter: Callable[..., T],
+    start: T,
+    is_over: Callable[[T], jax.Array],
+    stack: Any,
+    *stacks: Any,
+) -> T:
+    """Return ``start`` after ``enter(value, look(layer), *layer)`` of each layer of ``stack`` and ``stacks``, in order.
+
+    Where ``is_over(value) []`` holds, further layers must not change the value: a CPU ends where it holds for all seeds
+    side by side. An accelerator looks at all layers at once.
+    """
+    capacity = jax.tree.leaves(stack)[0].shape[0]
+    if on_accelerator():
+        seen = jax.vmap(look)(stack)
+        for i in range(capacity):
+            start = enter(start, *jax.tree.map(lambda v, i=i: v[i], (seen, *stacks)))
+        return start
+
+    def turn(loop: tuple[jax.Array, jax.Array, T]) -> tuple[jax.Array, jax.Array, T]:
+        i, _, value = loop
+        layer, *rest = _slice((stack, *stacks), i)
+        value = enter(value, look(layer), *rest)
+        return i + 1, _least_of_block.bind(is_over(value).astype(np.int32)), value
+
+    end = lax.while_loop(lambda loop: (loop[0] < capacity) & (loop[1] == 0), turn, (jnp.uint32(0), jnp.int32(0), start))
+    return end[2]
+
+
+def each_used_layer(function: Callable[..., T], is_used: jax.Array, unused: T, *stacks: Any) -> T:
     """Return ``function`` of each layer of ``stacks [capacity, ...]`` that is used, and ``unused`` for all others.
 
-    They are arrays or tuples of them. A CPU skips the layers below the deepest one that a seed of those side by side
-    uses (1.04 instead of 1.24 us of processor time per seed-round of AVE-UCB with fresh arms); an accelerator takes the
-    function of all, which must be the same.
+    It is a pytree of arrays, with a leading axis in what is returned. A CPU skips the layers below the deepest one that
+    a seed of those side by side uses (1.04 instead of 1.24 us of processor time per seed-round of AVE-UCB with fresh
+    arms); an accelerator takes the function of all, which must be the same.
     """
-    capacity = is_used.shape[0]
     if on_accelerator():
-        return each_layer(function, *stacks)
+        return jax.vmap(function)(*stacks)
 
     def turn(i: jax.Array, found: T) -> T:
-        used, *layer = (lax.dynamic_index_in_dim(v, i, keepdims=False) for v in (is_used, *stacks))
+        used, *layer = _slice((is_used, *stacks), i)
         new = jax.tree.map(lambda x, y: jnp.where(used, x, y)[None], function(*layer), unused)
         return jax.tree.map(lambda v, x: lax.dynamic_update_slice_in_dim(v, x, i, 0), found, new)
 
-    start = jax.tree.map(lambda x: jnp.broadcast_to(x, (capacity, *x.shape)), unused)
-    found = _loop(0, _deepest(is_used), turn, start)
-    return [jax.tree.map(lambda v, i=i: v[i], found) for i in range(capacity)]
+    start = jax.tree.map(lambda x: jnp.broadcast_to(x, (is_used.shape[0], *x.shape)), unused)
+    return _loop(0, _deepest(is_used), turn, start)
 
 
 def least_over_layers(
@@ -361,34 +404,48 @@ def least_over_layers(
     def lower(least: jax.Array, used: jax.Array, *layer: jax.Array) -> jax.Array:
         return jnp.minimum(least, jnp.where(used, bound(*layer), jnp.inf))
 
-    if on_accelerator() or (least.shape[0] > _MANY and stacks[-1].shape[-1] <= _FEW):
+    many = least.shape[0] > _MANY and not is_alone() and stacks[-1].shape[-1] <= _FEW
+    if on_accelerator() or many:
         for i in range(is_used.shape[0]):
             least = lower(least, *(v[i] for v in (is_used, *stacks)))
         return computed_once(least)
 
     def turn(i: jax.Array, least: jax.Array) -> jax.Array:
-        return lower(least, *(lax.dynamic_index_in_dim(v, i, keepdims=False) for v in (is_used, *stacks)))
+        return lower(least, *_slice((is_used, *stacks), i))
 
     return _loop(0, _deepest(is_used), turn, least)
 
 
-def change_layer(function: Callable[[T], T], stack: T, layer: jax.Array) -> T:
-    """Return a pytree of arrays ``[capacity, ...]`` with ``function`` of its layer ``layer []`` (0: none) there."""
+def change_layer(function: Callable[[T], tuple[T, U]], stack: T, layer: jax.Array) -> tuple[T, U]:
+    """Return a pytree of arrays ``[capacity, ...]`` with that of ``function`` in layer ``layer []``, if not 0.
+
+    The function takes what is in the layer (zeros where there is none), and returns what shall be there, and what else
+    it found. A CPU reads and writes by two loops, of which neither keeps the other from working in place.
+    """
     if on_accelerator():
         is_mine = is_layer(jax.tree.leaves(stack)[0].shape[0], layer)
 
         def where(new: jax.Array, old: jax.Array) -> jax.Array:
             return jnp.where(is_mine.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
 
-        new = function(jax.tree.map(lambda v: jnp.sum(where(v, jnp.zeros_like(v)), axis=0), stack))
-        return jax.tree.map(lambda x, v: where(x[None], v), new, stack)
+        own = jax.tree.map(lambda v: jnp.sum(where(v, jnp.zeros_like(v)), axis=0, dtype=v.dtype), stack)
+        new, found = function(own)
+        return jax.tree.map(lambda x, v: where(x[None], v), new, stack), found
 
-    def change(i: jax.Array, is_mine: jax.Array, stack: T) -> T:
-        old = jax.tree.map(lambda v: lax.dynamic_index_in_dim(v, i, keepdims=False), stack)
-        new = jax.tree.map(lambda x, v: jnp.where(is_mine, x, v)[None], function(old), old)
-        return jax.tree.map(lambda v, x: lax.dynamic_update_slice_in_dim(v, x, i, 0), stack, new)
+    def read(i: jax.Array, is_mine: jax.Array, own: T) -> T:
+        return jax.tree.map(
+            lambda v, x: jnp.where(is_mine, lax.dynamic_index_in_dim(v, i, keepdims=False), x), stack, own
+        )
 
-    return _fold_used(change, layer, stack)
+    def write(i: jax.Array, is_mine: jax.Array, stack: T) -> T:
+        def put(v: jax.Array, x: jax.Array) -> jax.Array:
+            old = lax.dynamic_slice_in_dim(v, i, 1)
+            return lax.dynamic_update_slice_in_dim(v, jnp.where(is_mine, x[None], old), i, 0)
+
+        return jax.tree.map(put, stack, new)
+
+    new, found = function(_fold_used(read, layer, jax.tree.map(lambda v: jnp.zeros_like(v[0]), stack)))
+    return _fold_used(write, layer, stack), found
 
 
 def transform_chosen(matrices: jax.Array, vector: jax.Array, layer: jax.Array) -> jax.Array:
@@ -418,14 +475,14 @@ def transform_chosen(matrices: jax.Array, vector: jax.Array, layer: jax.Array) -
 
 
 def subtract_outer(matrices: jax.Array, gain: jax.Array, vector: jax.Array, layer: jax.Array) -> jax.Array:
-    """Return ``matrices [L, d, d]`` less ``gain v v^T``; the ``gain [L]`` is 0 but for ``layer []``."""
-    if on_accelerator() or gain.shape[0] == 1:
-        return matrices - gain[:, None, None] * outer(vector)[None]
-    own = jnp.sum(gain, axis=0)
+    """Return ``matrices [L, d, d]`` less ``gain v v^T`` in layer ``layer []`` (0: none)."""
+    if on_accelerator():
+        own = jnp.where(is_layer(matrices.shape[0], layer), gain, 0)
+        return matrices - own[:, None, None] * outer(vector)[None]
 
     def subtract(i: jax.Array, is_mine: jax.Array, matrices: jax.Array) -> jax.Array:
         old = lax.dynamic_slice_in_dim(matrices, i, 1)
-        new = old - own * outer(jnp.where(is_mine, vector, 0))[None]  # not of another layer: XLA would store v v^T
+        new = old - gain * outer(jnp.where(is_mine, vector, 0))[None]  # not of another layer: XLA would store v v^T
         return lax.dynamic_update_slice_in_dim(matrices, new, i, 0)
 
     return _fold_used(subtract, layer, matrices)

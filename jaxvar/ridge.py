@@ -77,14 +77,34 @@ class LayerUpdate(NamedTuple):
 
     direction: jax.Array  # [d]   as in Update
     gain: jax.Array  # []
-    step: jax.Array  # []
-    error: jax.Array  # []
     width2: jax.Array  # []   s = x^T P x, before learning
     scale: jax.Array  # []   q
+    step: jax.Array  # []
+    error: jax.Array  # []
     loss: jax.Array  # []   the least regularised loss, after learning
     variance_sum: jax.Array  # []   sum w^2 (y - <theta, x>)^2, after learning
     weight_sum: jax.Array  # []   sum w^2, after learning
     num: jax.Array  # []   number of observations, after learning
+
+
+class Numbers(NamedTuple):
+    """Layers without their inverses; see :class:`Layers`."""
+
+    theta_hat: jax.Array
+    loss: jax.Array
+    weight_sum: jax.Array
+    count: jax.Array  # type: ignore[assignment]
+
+
+class Learned(NamedTuple):
+    """The last part of a :class:`LayerUpdate`."""
+
+    step: jax.Array
+    error: jax.Array
+    loss: jax.Array
+    variance_sum: jax.Array
+    weight_sum: jax.Array
+    num: jax.Array
 
 
 class ArmStats(NamedTuple):
@@ -186,36 +206,54 @@ def init_layers(dim: int, capacity: int, lam: Number, dtype: DTypeLike) -> Layer
     )
 
 
-def layer_stats(layers: Layers, arms: jax.Array, lam: Number) -> list[LayerStats]:
-    """Return widths and estimates of ``arms [N, d]`` in every layer."""
+def layer_arm_stats(layer: Layers, arms: jax.Array) -> ArmStats:
+    """Return squared widths, times q, and estimates of ``arms [N, d]`` in one layer."""
+    return ArmStats(quadratic(arms, layer.scaled_inv), inner(arms, layer.theta_hat))
 
-    def in_layer(scaled_inv: jax.Array, theta_hat: jax.Array) -> ArmStats:
-        return ArmStats(quadratic(arms, scaled_inv), inner(arms, theta_hat))
 
+def layer_stats(layers: Layers, arms: jax.Array, lam: Number) -> LayerStats:
+    """Return widths and estimates of ``arms [N, d]`` in every layer, [capacity, N] each."""
     width2 = jnp.sum(arms * arms, axis=1) / lam  # where P is I / lam
     unused = ArmStats(width2, jnp.zeros_like(width2))
-    found = each_used_layer(in_layer, layers.count > 0, unused, layers.scaled_inv, layers.theta_hat)
-    return [LayerStats(width2, jnp.sqrt(width2), pred) for width2, pred in found]
+    found = each_used_layer(lambda layer: layer_arm_stats(layer, arms), layers.count > 0, unused, layers)
+    return LayerStats(found.width2, jnp.sqrt(found.width2), found.pred)
+
+
+def lowest_wide(width2: jax.Array, num_layers: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the lowest of ``num_layers []`` layers with ``|x| >= 2^-l`` in the norm of Sigma^-1, int32 [], and w, [].
+
+    Args:
+      width2: ``x^T P x`` in every stored layer, [capacity].
+      num_layers: L.
+    """
+    q = scales(width2.shape[0], width2.dtype)
+    layer, scale, own = jnp.int32(0), jnp.zeros((), width2.dtype), jnp.ones((), width2.dtype)
+    for i in reversed(range(width2.shape[0])):  # the lowest layer comes last and wins
+        wide = (width2[i] >= q[i] ** 2) & (i < num_layers)
+        layer = jnp.where(wide, i + 1, layer)
+        scale, own = jnp.where(wide, q[i], scale), jnp.where(wide, width2[i], own)
+    return layer, scale / jnp.sqrt(own)
 
 
 def follow_layer(stats: LayerStats, layer: jax.Array, update: LayerUpdate, arms: jax.Array) -> LayerStats:
     """Return the statistics ``[capacity, N]`` of fixed ``arms [N, d]`` after layer ``layer`` (0: none) has learned."""
     along = inner(arms, update.direction)
 
-    def after(before: LayerStats) -> LayerStats:
+    def after(before: LayerStats) -> tuple[LayerStats, tuple[()]]:
         width2, pred = _followed(before, update, along)
-        return LayerStats(width2, jnp.sqrt(width2), pred)
+        return LayerStats(width2, jnp.sqrt(width2), pred), ()
 
-    return change_layer(after, stats, layer)
+    return change_layer(after, stats, layer)[0]
 
 
 def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Number) -> tuple[Layers, LayerUpdate]:
     """Let one layer of scale ``q`` learn from ``(x, reward)`` with its prescribed weight; where q is 0, nothing."""
-    stack = Layers(*(v[None] for v in layer))
-    pred = jnp.sum(layer.theta_hat * x, axis=0)
     direction = transform_symmetric(layer.scaled_inv, x)
-    new, update = _learn(stack, jnp.int32(1), q[None], direction, pred, x, reward, lam)
-    return Layers(*(v[0] for v in new)), update
+    width2 = jnp.sum(direction * x, axis=0)
+    gain = _gain(q, width2)
+    numbers, found = _learn(Numbers(*layer[1:]), q, gain, direction, x, reward, lam)
+    new = Layers(layer.scaled_inv - gain * outer(direction), *numbers)
+    return new, LayerUpdate(direction, gain, width2, q, *found)
 
 
 def observe(
@@ -223,41 +261,38 @@ def observe(
 ) -> tuple[Layers, LayerUpdate]:
     """Let layer ``layer`` (1-based; 0 for none) of the stack learn from ``(x, reward)``."""
     capacity = layers.loss.shape[0]
-    learns = is_layer(capacity, layer)
-    q = jnp.where(learns, scales(capacity, layers.loss.dtype), 0)
+    q = jnp.sum(jnp.where(is_layer(capacity, layer), scales(capacity, layers.loss.dtype), 0), axis=0)
     direction = transform_chosen(layers.scaled_inv, x, layer)
-    pred = jnp.sum(jnp.where(learns, jnp.sum(layers.theta_hat * x[None], axis=1), 0), axis=0)
-    return _learn(layers, layer, q, direction, pred, x, reward, lam)
+    width2 = jnp.sum(direction * x, axis=0)
+    gain = _gain(q, width2)
+
+    def in_layer(numbers: Numbers) -> tuple[Numbers, Learned]:
+        return _learn(numbers, q, gain, direction, x, reward, lam)
+
+    numbers, found = change_layer(in_layer, Numbers(*layers[1:]), layer)
+    new = Layers(subtract_outer(layers.scaled_inv, gain, direction, layer), *numbers)
+    return new, LayerUpdate(direction, gain, width2, q, *found)
+
+
+def _gain(q: jax.Array, width2: jax.Array) -> jax.Array:
+    """Return ``g / s``, [], for a layer of scale ``q`` with ``s = width2``; 0 where q is, or s is not positive."""
+    return q / jnp.where(width2 > 0, (1 + q) * width2, jnp.inf)
 
 
 def _learn(
-    layers: Layers,
-    layer: jax.Array,  # []   the layer that learns
-    q: jax.Array,  # [capacity]   4^-l of the layer that learns, 0 for all others
-    direction: jax.Array,  # [d]   P x in the layer that learns
-    pred: jax.Array,  # []   <theta, x> in it
-    x: jax.Array,
-    reward: jax.Array,
-    lam: Number,
-) -> tuple[Layers, LayerUpdate]:
-    width2 = jnp.sum(direction * x, axis=0)
-    error = reward - pred
-    scaled_norm = jnp.where(width2 > 0, (1 + q) * width2, jnp.inf)
-    gain, step = q / scaled_norm, q * error / scaled_norm
-    new = Layers(
-        scaled_inv=subtract_outer(layers.scaled_inv, gain, direction, layer),
-        theta_hat=layers.theta_hat + step[:, None] * direction[None],
-        loss=layers.loss + q * step * error,
-        weight_sum=layers.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s
-        count=layers.count + (q > 0).astype(jnp.int32),
+    old: Numbers, q: jax.Array, gain: jax.Array, direction: jax.Array, x: jax.Array, reward: jax.Array, lam: Number
+) -> tuple[Numbers, Learned]:
+    """Return what a layer knows besides its inverse after an observation, and what it learned."""
+    error = reward - jnp.sum(old.theta_hat * x, axis=0)
+    step = gain * error
+    new = Numbers(
+        theta_hat=old.theta_hat + step * direction,
+        loss=old.loss + q * step * error,
+        weight_sum=old.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s
+        count=old.count + (q > 0).astype(jnp.int32),
     )
-    variance_sum = jnp.maximum(new.loss - q * lam * jnp.sum(new.theta_hat**2, axis=1), 0)
-
-    def of_learner(values: jax.Array) -> jax.Array:
-        return jnp.sum(jnp.where(q > 0, values, 0), axis=0, dtype=values.dtype)
-
-    sums = (of_learner(v) for v in (q, new.loss, variance_sum, new.weight_sum, new.count))
-    return new, LayerUpdate(direction, of_learner(gain), of_learner(step), error, width2, *sums)
+    variance_sum = jnp.maximum(new.loss - q * lam * jnp.sum(new.theta_hat**2, axis=0), 0)
+    return new, Learned(step, error, new.loss, variance_sum, new.weight_sum, new.count)
 
 
 def empirical_variance(layers: Layers, lam: Number) -> jax.Array:

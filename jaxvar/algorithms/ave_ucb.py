@@ -12,7 +12,7 @@ from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.algorithms.noise_adaptive import Losan
 from jaxvar.algorithms.save import LayeredAlgorithm, LayeredState
 from jaxvar.claims import Claim
-from jaxvar.lowering import take, transform
+from jaxvar.lowering import each_used_layer, least_over_layers, take, transform
 from jaxvar.parameters import Number, factory, flag, number, pytree
 
 CLAIM = Claim(
@@ -76,32 +76,32 @@ class AveUcb(LayeredAlgorithm):
     def select(self, state: LayeredState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose the arm of ``arms [num_arms, dim]`` with the largest index."""
         chex.assert_shape(arms, (None, self.dim))
-        q, num_layers = ridge.scales(self.capacity, self.dtype), self.num_layers
-        norm2 = jnp.sum(arms * arms, axis=1)
-        # Layers that are not stored have learned nothing; their common index counts where there are any.
-        index = self.constants.initial_coef * jnp.sqrt(norm2)
-        index = jnp.where(num_layers > self.capacity, index, jnp.inf)
+        num_layers, stats = self.num_layers, self.stats(state, arms)
+        norm2, is_used = jnp.sum(arms * arms, axis=1), state.layers.count > 0
+        slope = state.beta_hat / np.sqrt(ridge.scales(self.capacity, self.dtype))  # of the index over a scaled width
+        # A layer that has learned nothing bounds by its slope times |a|; those that are not stored are such layers too.
+        is_empty, none = (
+            ~is_used & (np.arange(self.capacity, dtype=self.dtype) < num_layers),
+            float(np.finfo(self.dtype).max),
+        )
+        least = jnp.where(num_layers > self.capacity, self.constants.initial_coef, none)
+        index = jnp.minimum(jnp.min(jnp.where(is_empty, slope, none), axis=0), least) * jnp.sqrt(norm2)
         if self.cap is not None:
             index = jnp.minimum(index, self.cap)
-        scaled_widths = []
-        for i, (_, width, pred) in enumerate(self.stats(state, arms)):  # 2^-l |a| in the norm of Sigma^-1
-            scaled_widths.append(width)
-            upper = pred + state.beta_hat[i] / np.sqrt(q[i]) * width
-            index = jnp.minimum(index, jnp.where(i < num_layers, upper, jnp.inf))
+        index = least_over_layers(
+            lambda pred, width, slope: pred + slope * width, index, is_used, stats.pred, stats.width, slope
+        )
         if state.plain is not None:
             kept = state.plain.stats
             width2, pred = ridge.arm_stats(state.plain.regression, arms) if kept is None else kept
             index = jnp.minimum(index, pred + self.plain.beta(state.plain) * jnp.sqrt(width2))
         action = self.best(index, random.key_words(key), side.available)
 
-        layer, weight = jnp.zeros_like(action), jnp.zeros((), self.dtype)
-        for i in reversed(range(self.capacity)):  # the lowest layer comes last and wins
-            scaled_width = take(scaled_widths[i], action)
-            wide = (scaled_width >= q[i]) & (i < num_layers)
-            layer = jnp.where(wide, i + 1, layer)
-            weight = jnp.where(wide, q[i] / scaled_width, weight)
+        own = take(norm2, action)
+        width2 = each_used_layer(lambda width2: take(width2, action), is_used, own, stats.width2)
+        layer, weight = ridge.lowest_wide(width2, num_layers)
         # An empty layer l has width 2^l |a|: some l <= L is wide enough exactly if |a| >= 4^-L.
-        deeper = (layer == 0) & (num_layers > self.capacity) & (jnp.sqrt(take(norm2, action)) >= 4.0**-num_layers)
+        deeper = (layer == 0) & (num_layers > self.capacity) & (jnp.sqrt(own) >= 4.0**-num_layers)
         finite = jnp.isfinite(jnp.max(side.present(index), axis=0))
         lost = jnp.where(deeper, status.CAPACITY, 0) | jnp.where(finite, 0, status.NONFINITE)
         return Choice(action, layer, weight, lost.astype(jnp.int32))
@@ -112,8 +112,9 @@ class AveUcb(LayeredAlgorithm):
         Nothing is eliminated, so no layer knows all arms: one that is seldom pulled may have any estimate.
         """
         q, lower = ridge.scales(self.capacity, self.dtype), jnp.asarray(-jnp.inf, self.dtype)
-        for i, (_, width, pred) in enumerate(self.stats(state, arms)):
-            bound = pred - state.beta_hat[i] / np.sqrt(q[i]) * width
+        stats = self.stats(state, arms)
+        for i in range(self.capacity):
+            bound = stats.pred[i] - state.beta_hat[i] / np.sqrt(q[i]) * stats.width[i]
             lower = jnp.maximum(lower, jnp.where(i < self.num_layers, bound, -jnp.inf))
         return self.top(lower, side.mask(arms.shape[0]))
 

@@ -74,13 +74,17 @@ def declare_memory(what: str) -> Any:
 
 
 @jax.custom_jvp
-def best(values: jax.Array, allowed: jax.Array, tolerance: Number, unit: Number) -> jax.Array:
+def near(values: jax.Array, top: jax.Array, tolerance: Any, unit: Number) -> jax.Array:
+    """Return which of the ``values [N, ...]`` are within the tolerance of the best, ``top [...]``, bool [N, ...]."""
+    return values >= (top - tolerance * jnp.maximum(unit, jnp.abs(top)))[None]
+
+
+near.defjvp(blocks.not_differentiable)
+
+
+def best(values: jax.Array, allowed: jax.Array, tolerance: Any, unit: Number) -> jax.Array:
     """Return which of the ``allowed [N, ...]`` have a value within the tolerance of the best, bool [N, ...]."""
-    top = lowering.largest(jnp.where(allowed, values, -jnp.inf))
-    return allowed & (values >= (top - tolerance * jnp.maximum(unit, jnp.abs(top)))[None])
-
-
-best.defjvp(blocks.not_differentiable)
+    return allowed & near(values, lowering.largest(jnp.where(allowed, values, -jnp.inf)), tolerance, unit)
 
 
 def pick(candidates: jax.Array, key_data: jax.Array, rule: str) -> jax.Array:

@@ -69,9 +69,9 @@ class Greedy:
     def greedy(self, q: jax.Array, u: jax.Array | None, value_bound: Number) -> tuple[jax.Array, jax.Array]:
         """Return the best actions and the values of ``q [S, A]``, both [S]; ``u [S]`` breaks ties."""
         by_action = jnp.moveaxis(q, 1, 0)
-        best = bandit.best(by_action, jnp.ones(by_action.shape, bool), self.tie_tolerance, value_bound)
-        policy = lowest(best) if u is None else bandit.by_rank(best, u)
-        return together(policy, computed_once(largest(by_action)))
+        value = computed_once(largest(by_action))
+        best = bandit.near(by_action, value, self.tie_tolerance, value_bound)
+        return together(lowest(best) if u is None else bandit.by_rank(best, u), value)
 
 
 @pytree

@@ -19,7 +19,7 @@ from jaxvar.algorithms.bandit import Eliminating, FixedArms, declare_capacity
 from jaxvar.algorithms.ellipsoid import EllipsoidState
 from jaxvar.algorithms.interface import Choice, Confidence, Side, by_rule
 from jaxvar.claims import Claim
-from jaxvar.lowering import is_layer, take
+from jaxvar.lowering import computed_once, down_layers, is_layer, take
 from jaxvar.parameters import Number, factory, number, part, pytree
 
 CLAIM = Claim("SAVE", "Zhao, He, Zhou, Zhang, Gu 2023", "d sqrt(sum sigma^2) + d", constants="read", row=7)
@@ -69,7 +69,7 @@ class LayeredAlgorithm(FixedArms):
         layers = ridge.init_layers(self.dim, self.capacity, 1, self.dtype)
         stats = None
         if self.fixed_arms is not None:
-            stats = ridge.LayerStats(*map(jnp.stack, zip(*ridge.layer_stats(layers, self.fixed_arms, 1), strict=True)))
+            stats = ridge.layer_stats(layers, self.fixed_arms, 1)
         beta_hat = ridge.initial_radius(self.constants, self.capacity, self.dtype)
         return LayeredState(layers, beta_hat, jnp.int32(0), jnp.int32(0), stats)
 
@@ -103,11 +103,9 @@ class LayeredAlgorithm(FixedArms):
         sums = (update.scale, update.variance_sum, update.weight_sum, num)
         return ridge.radius(*sums, self.constants, self.noise_bound, log0, log1)
 
-    def stats(self, state: LayeredState, arms: jax.Array) -> list[ridge.LayerStats]:
-        """Return widths and estimates of all arms in every layer; those of fixed arms are kept."""
-        if state.stats is None:
-            return ridge.layer_stats(state.layers, arms, 1)
-        return [ridge.LayerStats(*(v[i] for v in state.stats)) for i in range(self.capacity)]
+    def stats(self, state: LayeredState, arms: jax.Array) -> ridge.LayerStats:
+        """Return widths and estimates of all arms in every layer, [capacity, N]; those of fixed arms are kept."""
+        return ridge.layer_stats(state.layers, arms, 1) if state.stats is None else state.stats
 
     def recommend(self, state: LayeredState, arms: jax.Array, side: Side) -> jax.Array:
         """Return the arm of ``arms [num_arms, dim]`` with the largest estimate of the deepest layer that is done, [].
@@ -186,43 +184,69 @@ class Save(Eliminating, LayeredAlgorithm):
 save = factory(Save)
 
 
+class Descent(NamedTuple):
+    """What is known on the way down the layers."""
+
+    stopped: jax.Array  # []   bool, whether the round has ended
+    finite: jax.Array  # []   bool
+    any_done: jax.Array  # []   bool, whether a layer was done, see `recommend`
+    end: End
+
+
 def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array, side: Side) -> End:
     """Go down the layers, dropping arms, to the one where the round ends (lines 5-13)."""
-    q = ridge.scales(self.capacity, self.dtype)
-    num_arms, beta_hat = arms.shape[0], state.beta_hat
+    num_arms, capacity = arms.shape[0], self.capacity
 
-    active, stopped = jnp.ones(num_arms, bool) if side.available is None else side.available, jnp.zeros((), bool)
-    # The layer in which the round ends, as seen from outside the loop.
-    number = layer = jnp.int32(0)
-    scale, beta = jnp.ones((), self.dtype), jnp.zeros((), self.dtype)
-    width2 = pred = done = jnp.zeros(num_arms, self.dtype)
-    any_done = jnp.zeros((), bool)
-    for i, (scaled_width2, _, estimate) in enumerate(self.stats(state, arms)):
-        largest = jnp.max(jnp.where(active, scaled_width2, 0), axis=0)
-        if i == 0:
-            finite = jnp.isfinite(largest)  # every available arm is active here
-        certain = largest <= q[i] * self.alpha**2  # line 7: every active width is at most alpha
-        explores = ~certain & (largest > q[i] ** 2)  # line 13: some active width is above 2^-l
+    def look(stats: ridge.ArmStats | ridge.Layers) -> ridge.ArmStats:
+        if isinstance(stats, ridge.ArmStats):
+            return stats
+        width2, pred = ridge.layer_arm_stats(stats, arms)
+        return ridge.ArmStats(computed_once(width2), pred)
+
+    def enter(
+        before: Descent, stats: ridge.ArmStats, number: jax.Array, q: jax.Array, beta: jax.Array, num: jax.Array
+    ) -> Descent:
+        (stopped, finite, any_done, end), (scaled_width2, estimate) = before, stats
+        largest = jnp.max(jnp.where(end.active, scaled_width2, 0), axis=0)
+        certain = largest <= q * self.alpha**2  # line 7: every active width is at most alpha
+        explores = ~certain & (largest > q**2)  # line 13: some active width is above 2^-l
 
         ends = ~stopped & (certain | explores)
-        width2 = jnp.where(ends, scaled_width2 / q[i], width2)
-        pred = jnp.where(ends, estimate, pred)
-        scale = jnp.where(ends, q[i], scale)
-        beta = jnp.where(ends, beta_hat[i], beta)
-        number = jnp.where(ends, i + 1, number)
-        layer = jnp.where(ends & explores, i + 1, layer)
-        here = ~stopped & ~explores & (state.layers.count[i] > 0)
-        done = jnp.where(here | (ends & ~any_done), estimate, done)
-        any_done = any_done | here
-        stopped = stopped | ends
-
+        here = ~stopped & ~explores & (num > 0)
         # Line 12: keep what may still be the best.
-        best = jnp.max(jnp.where(active, estimate, -jnp.inf), axis=0)
-        keep = estimate >= best - 2 * np.sqrt(q[i]) * beta_hat[i]
-        active = active & (keep | stopped)
+        best = jnp.max(jnp.where(end.active, estimate, -jnp.inf), axis=0)
+        keep = estimate >= best - 2 * jnp.sqrt(q) * beta
+        end = End(
+            active=end.active & (keep | stopped | ends),
+            width2=jnp.where(ends, scaled_width2 * (1 / q), end.width2),
+            pred=jnp.where(ends, estimate, end.pred),
+            done=jnp.where(here | (ends & ~any_done), estimate, end.done),
+            beta=jnp.where(ends, beta, end.beta),
+            scale=jnp.where(ends, q, end.scale),
+            number=jnp.where(ends, number, end.number),
+            layer=jnp.where(ends & explores, number, end.layer),
+            lost=end.lost,
+        )
+        return Descent(stopped | ends, finite & (stopped | jnp.isfinite(largest)), any_done | here, end)
 
+    active = jnp.ones(num_arms, bool) if side.available is None else side.available
+    none, zero, no = jnp.zeros(num_arms, self.dtype), jnp.int32(0), jnp.zeros((), bool)
+    start = End(active, none, none, none, none[0], jnp.ones((), self.dtype), zero, zero, zero)
+    stats = state.layers if state.stats is None else ridge.ArmStats(state.stats.width2, state.stats.pred)
+    numbers = np.arange(1, capacity + 1, dtype=np.int32)
+    stopped, finite, _, end = down_layers(
+        look,
+        enter,
+        Descent(no, ~no, no, start),
+        lambda now: now.stopped,
+        stats,
+        numbers,
+        ridge.scales(capacity, self.dtype),
+        state.beta_hat,
+        state.layers.count,
+    )
     lost = jnp.where(finite, jnp.where(stopped, 0, status.CAPACITY), status.NONFINITE)
-    return End(active, width2, pred, done, beta, scale, number, layer, lost)
+    return end._replace(lost=lost.astype(jnp.int32))
 
 
 # SAVE where the decision set never changes: the same choices from one layer at a time. A layer is passed once every
@@ -294,7 +318,7 @@ class FixedSave:
         layer = jnp.where(certain, 0, state.number)
         lost = jnp.where(state.number > self.capacity, status.CAPACITY, 0)
         lost = jnp.where(jnp.isfinite(largest), lost, status.NONFINITE)
-        width2, pred = state.stats.width2 / q, state.stats.pred
+        width2, pred = state.stats.width2 * (1 / q), state.stats.pred
         end = End(state.active, width2, pred, pred, state.beta, q, state.number, layer, lost)
         return self.save.decide(end, random.key_words(key))
 

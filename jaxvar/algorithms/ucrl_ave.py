@@ -27,7 +27,7 @@ from jaxvar.algorithms.optimistic_plan import (
     regression_pair,
 )
 from jaxvar.claims import Claim
-from jaxvar.lowering import each_layer, least_over_layers, norm, transform
+from jaxvar.lowering import each_used_layer, least_over_layers, quadratic, transform
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, flag, number, part, pytree
 
 CLAIM = Claim(
@@ -154,17 +154,14 @@ class UcrlAve(ConfidentPlanner):
     def update(self, state: UcrlAveState, model: Model, plan: Plan, step: Step) -> UcrlAveState:
         """Learn in the lowest uncertain layer (lines 14-19); the plan stays as it is until the episode ends."""
         feature, target = regression_pair(plan, step, model)
-        q, num_layers = ridge.scales(self.capacity, self.dtype), self.num_layers
-        layer, weight = jnp.int32(0), jnp.zeros_like(target)
-        widths = each_layer(lambda inverse: norm(feature[None], inverse)[0], state.layers.scaled_inv)  # times sqrt(q)
-        for i in reversed(range(self.capacity)):  # lines 14-15 and 17: the lowest layer comes last and wins
-            width = widths[i]
-            wide = (width >= q[i]) & (i < num_layers)
-            layer = jnp.where(wide, i + 1, layer)
-            weight = jnp.where(wide, q[i] / width, weight)
-        layers, learned = ridge.observe(state.layers, layer, feature, target, self.lam)  # lines 18-19
+        num_layers, norm2, stored = self.num_layers, jnp.sum(feature * feature, axis=0), state.layers
+        width2 = each_used_layer(
+            lambda inverse: quadratic(feature[None], inverse)[0], stored.count > 0, norm2 / self.lam, stored.scaled_inv
+        )
+        layer, weight = ridge.lowest_wide(width2, num_layers)  # lines 14-15 and 17
+        layers, learned = ridge.observe(stored, layer, feature, target, self.lam)  # lines 18-19
         # An empty layer l has width 2^l |f| / sqrt(lam): some l <= L is wide enough exactly if |f| / sqrt(lam) >= 4^-L.
-        empty_width = jnp.sqrt(jnp.sum(feature * feature, axis=0)) / jnp.sqrt(self.lam)
+        empty_width = jnp.sqrt(norm2 / self.lam)
         deeper = (layer == 0) & (num_layers > self.capacity) & (empty_width >= 4.0**-num_layers)
         finite = jnp.isfinite(empty_width + target)
         lost = jnp.where(deeper, status.CAPACITY, 0) | jnp.where(finite, 0, status.NONFINITE)

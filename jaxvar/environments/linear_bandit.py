@@ -225,7 +225,7 @@ linear_bandit = factory(LinearBandit)
 def draw_arms(words: jax.Array, num_arms: int, dim: int, kind: str, dtype: DTypeLike) -> jax.Array:
     """Return arms ``[num_arms, dim]`` of a kind of :data:`ARMS` from the words ``[2]`` of a key."""
     if kind == "sphere":
-        return unit_rows(lambda index: random.normal(random.bits_at(words, index), dtype), num_arms, dim)
+        return unit_rows(lambda i: random.bits_at(words, i), lambda word: random.normal(word, dtype), num_arms, dim)
     word = random.bits(words, (num_arms, dim))
     if kind == "hypercube":
         return computed_once(random.signs(word, dtype) * np.asarray(dim**-0.5, dtype))

@@ -258,13 +258,13 @@ def layered(x, y):
     stack = jnp.stack([jnp.outer(x, x) + (i + 1) * jnp.eye(3) for i in range(4)])
     layer = jnp.floor(jnp.abs(5 * x[0]) % 5).astype(jnp.int32)  # 0 to 4
     numbers = np.arange(1, 5, dtype=np.int32)
-    gain, is_used = jnp.where(numbers == layer, x[1], 0), numbers <= (jnp.abs(4 * x[2])).astype(jnp.int32)
+    is_used = numbers <= (jnp.abs(4 * x[2])).astype(jnp.int32)
     learned = jnp.where(is_used, x[0] * numbers.astype(float), 0)  # nothing by the layers that are not used
     return (
         layer,
         lowering.transform_chosen(stack, y, layer),
-        lowering.subtract_outer(stack, gain, y, layer),
-        lowering.change_layer(lambda v: (v[0] * 2, v[1] + y[0]), (stack, stack[:, 0]), layer),
+        lowering.subtract_outer(stack, x[1], y, layer),
+        lowering.change_layer(lambda v: ((v[0] * 2, v[1] + y[0]), v[1] * y), (stack, stack[:, 0]), layer),
         lowering.each_used_layer(lambda v: (v * y[0], y + v), is_used, (0 * y[0], y), learned),
         lowering.least_over_layers(lambda m, v: m[0] @ y + v, x, is_used, stack, x[0] * stack[:, 1, 1]),
     )
@@ -700,7 +700,7 @@ FORMS = [(False, False), (True, False), (False, True)]  # accelerator, alone
 def played(form, algorithm, environment, **length):
     recorders = (jv.record.regret(), jv.record.layer_rounds(), jv.record.confidence())
     with form_for(*form), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "_ALONE", 1 if form[1] else 10**9)
+        patch.setattr(engine, "_ALONE", (1, 1) if form[1] else (10**9, 10**9))
         out = jv.simulate(
             algorithm, environment, key=jax.random.key(3), num_seeds=8, record_at=5, recorders=recorders, **length
         )
@@ -758,6 +758,23 @@ def test_both_forms_turn_alike(length):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14), cpu, other)
 
 
+@pytest.mark.parametrize("block", [(), (3,), (8, 1)])
+def test_limits_keep_what_is_not_a_number(block):
+    """A known limit is a selection on a CPU: it must agree with the maximum for every kind of number."""
+    x = np.array([-np.inf, -1.5, 0.0, 0.5, 2.0, np.inf, np.nan])
+    given = jnp.asarray(np.broadcast_to(x.reshape(-1, *(1,) * len(block)), (7, *block)))
+    with form_for(False, alone=not block):
+        found, _ = over_seeds(
+            lambda x: (jnp.maximum(x, 0), jnp.minimum(0.5, x), jnp.clip(x, 0, 1), jnp.maximum(x, -x)),
+            block,
+            (given,),
+            (True,),
+        )
+    expected = (np.maximum(x, 0), np.minimum(x, 0.5), np.clip(x, 0, 1), np.maximum(x, -x))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, np.broadcast_to(b.reshape(-1, *(1,) * len(block)), (7, *block)))
+
+
 @pytest.mark.parametrize("dim", [1, 12, 13])
 def test_both_forms_draw_the_same_arms(dim):
     """Column by column where they are short, and of norm 1."""
@@ -771,11 +788,10 @@ def test_both_forms_draw_the_same_arms(dim):
 
 
 def layers_in_use(layers, arms, layer):
-    gain = jnp.where(np.arange(1, 4, dtype=np.int32) == layer, 0.5, 0.0)
     return (
         lowering.transform_chosen(layers, arms[0], layer),
-        lowering.subtract_outer(layers, gain, arms[0], layer),
-        lowering.change_layer(jnp.negative, layers, layer),
+        lowering.subtract_outer(layers, 0.5, arms[0], layer),
+        lowering.change_layer(lambda v: (-v, v[0]), layers, layer),
     )
 
 
@@ -802,13 +818,14 @@ def test_all_forms_compute_the_same(dim):
             )
             layers = np.stack([matrix, 2 * matrix, 3 * matrix])
             for layer in range(4):
-                found, after, changed = layers_in_use(jnp.asarray(layers), arms, jnp.int32(layer))
+                found, after, (changed, own) = layers_in_use(jnp.asarray(layers), arms, jnp.int32(layer))
                 is_mine = np.arange(1, 4) == layer
                 np.testing.assert_allclose(found, layer * matrix @ arms[0], rtol=1e-10, atol=1e-10)
                 np.testing.assert_allclose(
                     after, layers - 0.5 * is_mine[:, None, None] * np.outer(arms[0], arms[0]), rtol=1e-13
                 )
                 np.testing.assert_array_equal(changed, np.where(is_mine[:, None, None], -layers, layers))
+                np.testing.assert_array_equal(own, np.sum(layers[is_mine], axis=0)[0])
             bounds = np.stack([np.sum(arms @ m * arms, axis=1) + (-1) ** i * 99 for i, m in enumerate(layers)])
             for is_used in ([True, True, False], [False, True, False], [False, False, False]):
                 least = lowering.least_over_layers(

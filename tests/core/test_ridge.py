@@ -53,7 +53,7 @@ def _learn_all(layer: jax.Array, x: jax.Array, reward: jax.Array, lam: jax.Array
         stats = ridge.follow_layer(stats, observation[0], update, arms)
         return (layers, stats), update
 
-    stats = ridge.LayerStats(*map(jnp.stack, zip(*ridge.layer_stats(layers, arms, lam), strict=True)))
+    stats = ridge.layer_stats(layers, arms, lam)
     return jax.lax.scan(step, (layers, stats), (layer, x, reward))
 
 
@@ -207,7 +207,7 @@ def test_followed_statistics_equal_fresh_ones(data: Data, seed: int) -> None:
     """Fails if the statistics of fixed arms move with another gain, step or direction than their layer."""
     arms = np.random.default_rng(seed).normal(size=(7, data.x.shape[1]))
     layers, stats, _ = learn_all(data, arms)
-    for i, (width2, _, pred) in enumerate(ridge.layer_stats(layers, arms, data.lam)):
+    for i, (width2, _, pred) in enumerate(zip(*ridge.layer_stats(layers, arms, data.lam), strict=True)):
         np.testing.assert_allclose(stats.width2[i], width2, rtol=1e-10, atol=1e-13)
         np.testing.assert_allclose(stats.pred[i], pred, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(width2, np.einsum("nd,de,ne->n", arms, layers.scaled_inv[i], arms), rtol=1e-10)
@@ -233,7 +233,7 @@ def test_a_layered_algorithm_keeps_the_statistics_of_every_layer(data: Data, see
     """Fails if another layer's statistics move than those of the layer that learned."""
     arms = np.random.default_rng(seed).normal(size=(7, data.x.shape[1]))
     state = _learn_with_fixed_arms(data.layer, data.x, data.reward, arms, dim=data.x.shape[1])
-    for i, (width2, _, pred) in enumerate(ridge.layer_stats(state.layers, arms, 1)):
+    for i, (width2, _, pred) in enumerate(zip(*ridge.layer_stats(state.layers, arms, 1), strict=True)):
         np.testing.assert_allclose(state.stats.width2[i], width2, rtol=1e-10, atol=1e-13)
         np.testing.assert_allclose(state.stats.pred[i], pred, rtol=1e-10, atol=1e-12)
 
