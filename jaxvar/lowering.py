@@ -516,6 +516,14 @@ def together(one: jax.Array, other: jax.Array) -> tuple[jax.Array, jax.Array]:
     return both
 
 
+def where_any(holds: jax.Array, new: Callable[[], T], old: T) -> T:
+    """Return ``new()`` where ``holds []``, else ``old``; a CPU makes it new only where it holds for a seed of some."""
+    if on_accelerator():
+        return jax.tree.map(lambda a, b: jnp.where(holds, a, b), new(), old)
+    kept: T = lax.cond(holds, new, lambda: old)
+    return kept
+
+
 def stored_or_anew(stored: Callable[[], jax.Array], anew: Callable[[], jax.Array]) -> jax.Array:
     """Return what is stored; an accelerator makes it anew, and what nobody reads is not stored.
 

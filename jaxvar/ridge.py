@@ -40,6 +40,7 @@ from jaxvar.lowering import (
 )
 from jaxvar.parameters import Array, Number
 
+Arrays = tuple[jax.Array, ...]
 MAX_LAYERS = 200  # 4^-200 is still a float64; no horizon asks for more
 
 
@@ -85,26 +86,6 @@ class LayerUpdate(NamedTuple):
     variance_sum: jax.Array  # []   sum w^2 (y - <theta, x>)^2, after learning
     weight_sum: jax.Array  # []   sum w^2, after learning
     num: jax.Array  # []   number of observations, after learning
-
-
-class Numbers(NamedTuple):
-    """Layers without their inverses; see :class:`Layers`."""
-
-    theta_hat: jax.Array
-    loss: jax.Array
-    weight_sum: jax.Array
-    count: jax.Array  # type: ignore[assignment]
-
-
-class Learned(NamedTuple):
-    """The last part of a :class:`LayerUpdate`."""
-
-    step: jax.Array
-    error: jax.Array
-    loss: jax.Array
-    variance_sum: jax.Array
-    weight_sum: jax.Array
-    num: jax.Array
 
 
 class ArmStats(NamedTuple):
@@ -251,7 +232,7 @@ def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Num
     direction = transform_symmetric(layer.scaled_inv, x)
     width2 = jnp.sum(direction * x, axis=0)
     gain = _gain(q, width2)
-    numbers, found = _learn(Numbers(*layer[1:]), q, gain, direction, x, reward, lam)
+    numbers, found = _learn(layer[1:], q, gain, direction, x, reward, lam)
     new = Layers(layer.scaled_inv - gain * outer(direction), *numbers)
     return new, LayerUpdate(direction, gain, width2, q, *found)
 
@@ -266,10 +247,10 @@ def observe(
     width2 = jnp.sum(direction * x, axis=0)
     gain = _gain(q, width2)
 
-    def in_layer(numbers: Numbers) -> tuple[Numbers, Learned]:
-        return _learn(numbers, q, gain, direction, x, reward, lam)
+    def in_layer(old: Arrays) -> tuple[Arrays, Arrays]:
+        return _learn(old, q, gain, direction, x, reward, lam)
 
-    numbers, found = change_layer(in_layer, Numbers(*layers[1:]), layer)
+    numbers, found = change_layer(in_layer, tuple(layers[1:]), layer)
     new = Layers(subtract_outer(layers.scaled_inv, gain, direction, layer), *numbers)
     return new, LayerUpdate(direction, gain, width2, q, *found)
 
@@ -280,19 +261,16 @@ def _gain(q: jax.Array, width2: jax.Array) -> jax.Array:
 
 
 def _learn(
-    old: Numbers, q: jax.Array, gain: jax.Array, direction: jax.Array, x: jax.Array, reward: jax.Array, lam: Number
-) -> tuple[Numbers, Learned]:
-    """Return what a layer knows besides its inverse after an observation, and what it learned."""
-    error = reward - jnp.sum(old.theta_hat * x, axis=0)
+    old: Arrays, q: jax.Array, gain: jax.Array, direction: jax.Array, x: jax.Array, reward: jax.Array, lam: Number
+) -> tuple[Arrays, Arrays]:
+    """Return what a layer knows besides its inverse after an observation, and the last part of a LayerUpdate."""
+    theta_hat, loss, weight_sum, num = old
+    error = reward - jnp.sum(theta_hat * x, axis=0)
     step = gain * error
-    new = Numbers(
-        theta_hat=old.theta_hat + step * direction,
-        loss=old.loss + q * step * error,
-        weight_sum=old.weight_sum + q * (1 + q) * gain,  # w^2 = q^2 / s
-        count=old.count + (q > 0).astype(jnp.int32),
-    )
-    variance_sum = jnp.maximum(new.loss - q * lam * jnp.sum(new.theta_hat**2, axis=0), 0)
-    return new, Learned(step, error, new.loss, variance_sum, new.weight_sum, new.count)
+    theta_hat, loss = theta_hat + step * direction, loss + q * step * error
+    weight_sum, num = weight_sum + q * (1 + q) * gain, num + (q > 0).astype(jnp.int32)  # w^2 = q^2 / s
+    variance_sum = jnp.maximum(loss - q * lam * jnp.sum(theta_hat**2, axis=0), 0)
+    return (theta_hat, loss, weight_sum, num), (step, error, loss, variance_sum, weight_sum, num)
 
 
 def empirical_variance(layers: Layers, lam: Number) -> jax.Array:

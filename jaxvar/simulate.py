@@ -245,9 +245,11 @@ def simulate(
     base_environment, environment_values, environment_points = _unpack(environment)
     num = check_call(algorithm, environment, key, num_rounds, num_episodes, recorders, sweeps=True)
     rounds = record_rounds(record_at, num)
-    mesh = Mesh(np.array(parameters.check_devices(devices)), ("runs",))
     settings = (max(len(algorithm_points), 1), max(len(environment_points), 1))
     total = math.prod(settings) * num_seeds
+    mesh = Mesh(np.array(parameters.check_devices(devices)), ("runs",))
+    if chunk is None and total < mesh.size and not mesh.is_multi_process:
+        mesh = Mesh(mesh.devices[:total], ("runs",))  # no device plays what nobody asked for
     if chunk is None:
         chunk = engine.chosen_chunk(base_environment, total, num, mesh)
     chunk = parameters.check_count("chunk", chunk)

@@ -19,7 +19,7 @@ from jaxvar.algorithms.bandit import Eliminating, FixedArms, declare_capacity
 from jaxvar.algorithms.ellipsoid import EllipsoidState
 from jaxvar.algorithms.interface import Choice, Confidence, Side, by_rule
 from jaxvar.claims import Claim
-from jaxvar.lowering import computed_once, down_layers, is_layer, take
+from jaxvar.lowering import computed_once, down_layers, is_layer, take, where_any
 from jaxvar.parameters import Number, factory, number, part, pytree
 
 CLAIM = Claim("SAVE", "Zhao, He, Zhou, Zhang, Gu 2023", "d sqrt(sum sigma^2) + d", constants="read", row=7)
@@ -265,6 +265,7 @@ class FixedSaveState(NamedTuple):
     active: jax.Array  # [num_arms]   bool, the arms that survived all layers before
     stats: ridge.ArmStats  # [num_arms] each, a^T P a and <a, theta_hat> in the layer
     norm2: jax.Array  # [num_arms]   |a|^2
+    largest: jax.Array  # []   the largest a^T P a of an active arm
     loss: jax.Array  # [capacity]   of every layer when it last learned
     beta_hat: jax.Array  # [capacity]   likewise
     leader: jax.Array  # []   int32, the arm of the largest estimate in the layer passed last; -1 before there is one
@@ -288,16 +289,17 @@ class FixedSave:
         """Return the lowest layer that has something to learn, empty."""
         save, arms = self.save, jnp.asarray(self.arms)
         norm2 = jnp.sum(arms * arms, axis=1)
-        active = jnp.ones(norm2.shape, bool)
-        number = self._next_layer(jnp.int32(0), active, norm2)
+        largest = jnp.max(norm2, axis=0)
+        number = self._next_layer(jnp.int32(0), largest)
         beta_hat = ridge.initial_radius(save.constants, save.capacity, save.dtype)
         return FixedSaveState(
             number=number,
             layer=self._empty(),
             beta=self._initial_beta(number),
-            active=active,
+            active=jnp.ones(norm2.shape, bool),
             stats=ridge.ArmStats(norm2, jnp.zeros_like(norm2)),
             norm2=norm2,
+            largest=largest,
             loss=jnp.zeros_like(beta_hat),
             beta_hat=beta_hat,
             leader=jnp.int32(-1),
@@ -312,8 +314,7 @@ class FixedSave:
                 "side.available must be None where SAVE was made for a decision set that never changes; "
                 "build it by with_fixed_arms(arms, masked=True)"
             )
-        q = self._scale(state.number)
-        largest = jnp.max(jnp.where(state.active, state.stats.width2, 0), axis=0)
+        q, largest = self._scale(state.number), state.largest
         certain = largest <= q * self.save.alpha**2  # line 7
         layer = jnp.where(certain, 0, state.number)
         lost = jnp.where(state.number > self.capacity, status.CAPACITY, 0)
@@ -336,31 +337,35 @@ class FixedSave:
 
         largest = jnp.max(jnp.where(state.active, stats.width2, 0), axis=0)
         passed = (largest <= q * q) & (largest > q * self.save.alpha**2)
-        best = jnp.max(jnp.where(state.active, stats.pred, -jnp.inf), axis=0)
-        active = state.active & ((stats.pred >= best - 2 * jnp.sqrt(q) * beta) | ~passed)  # line 12
-        number = jnp.where(passed, self._next_layer(state.number, active, state.norm2), state.number)
 
-        def moved(new: T, old: T) -> T:
-            return jax.tree.map(lambda a, b: jnp.where(passed, a, b), new, old)
+        def moved() -> tuple[Any, ...]:
+            best = jnp.max(jnp.where(state.active, stats.pred, -jnp.inf), axis=0)
+            active = state.active & (stats.pred >= best - 2 * jnp.sqrt(q) * beta)  # line 12
+            largest = jnp.max(jnp.where(active, state.norm2, 0), axis=0)
+            number, empty = self._next_layer(state.number, largest), jnp.zeros_like(stats.pred)
+            learned = (self._empty(), self._initial_beta(number), ridge.ArmStats(state.norm2, empty))
+            return number, active, largest, self.save.top(stats.pred, state.active), *learned
 
+        stayed = (state.number, state.active, largest, state.leader, layer, beta, stats)
+        number, active, largest, leader, layer, beta, stats = where_any(passed, moved, stayed)
         return FixedSaveState(
             number=number,
-            layer=moved(self._empty(), layer),
-            beta=moved(self._initial_beta(number), beta),
+            layer=layer,
+            beta=beta,
             active=active,
-            stats=moved(ridge.ArmStats(state.norm2, jnp.zeros_like(stats.pred)), stats),
+            stats=stats,
             norm2=state.norm2,
+            largest=largest,
             loss=loss,
             beta_hat=beta_hat,
-            leader=jnp.where(passed, self.save.top(stats.pred, state.active), state.leader),
+            leader=leader,
             round=state.round + 1,
             status=bits,
         )
 
     def recommend(self, state: FixedSaveState, arms: jax.Array, side: Side) -> jax.Array:
         """Return the arm of the largest estimate of the deepest layer that is done, [], see ``Save.recommend``."""
-        largest = jnp.max(jnp.where(state.active, state.stats.width2, 0), axis=0)
-        certain = (largest <= self._scale(state.number) * self.save.alpha**2) & (state.layer.count > 0)
+        certain = (state.largest <= self._scale(state.number) * self.save.alpha**2) & (state.layer.count > 0)
         here = self.save.top(state.stats.pred, state.active)
         return jnp.where(certain | (state.leader < 0), here, state.leader)
 
@@ -379,12 +384,12 @@ class FixedSave:
     def _initial_beta(self, number: jax.Array) -> jax.Array:
         return self.save.constants.initial_coef * jnp.exp2((-number).astype(self.save.dtype))
 
-    def _next_layer(self, number: jax.Array, active: jax.Array, norm2: jax.Array) -> jax.Array:
+    def _next_layer(self, number: jax.Array, largest: jax.Array) -> jax.Array:
         """Return the lowest layer after ``number`` in which a round can end; ``capacity + 1`` where it is not stored.
 
-        It is empty: its widths are ``2^l |a|``, and passing an empty layer drops no arm.
+        It is empty: its widths are ``2^l |a|``, with ``largest []`` the largest ``|a|^2`` of an active arm, and passing
+        an empty layer drops no arm.
         """
-        largest = jnp.max(jnp.where(active, norm2, 0), axis=0)
         candidates = np.arange(1, self.capacity + 1, dtype=np.int32)
         q = ridge.scales(self.capacity, self.save.dtype)
         ends = (largest > q * q) | (largest <= q * self.save.alpha**2)
