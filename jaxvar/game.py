@@ -59,11 +59,19 @@ class SeedConstants(NamedTuple):
     streams: jax.Array  # [3, 2]   uint32, the keys of contexts, noise and algorithm
 
 
+class Keys(NamedTuple):
+    """A round's keys, each as two words [] (uint32)."""
+
+    contexts: tuple[jax.Array, jax.Array]
+    noise: tuple[jax.Array, jax.Array]
+    algorithm: tuple[jax.Array, jax.Array]
+
+
 class Carry(NamedTuple):
     """Values that one seed carries from round to round."""
 
     state: ArrayTree  # the algorithm's
-    keys: tuple[jax.Array, jax.Array]  # of the coming round, for contexts, noise and algorithm: two words [3] (uint32)
+    keys: Keys  # of the coming round
     memories: tuple[ArrayTree, ...]  # the recorders'
     status: jax.Array  # []   int32
     status_round: jax.Array  # []   int32, the first round with a status; 0 while there is none
@@ -149,9 +157,9 @@ def draw_instance(
 ) -> tuple[ArrayTree, jax.Array]:
     """Draw the problem of ``seed`` under a root key; also returns the keys of its other streams, ``[3, 2]``."""
     root = jax.random.wrap_key_data(key_data, impl="threefry2x32")
-    own = random.fold_in(root, seed)
-    keys = random.fold_in(own, np.arange(len(STREAMS)))
-    return environment.init(keys[0]), jax.random.key_data(keys)[1:]
+    own, numbers = jax.random.key_data(random.fold_in(root, seed)), jnp.arange(len(STREAMS), dtype=jnp.uint32)
+    words = jnp.stack(random.threefry(own[0], own[1], jnp.zeros_like(numbers), numbers), axis=1)  # fold_in of each
+    return environment.init(jax.random.wrap_key_data(words[0], impl="threefry2x32")), words[1:]
 
 
 def start(state: ArrayTree, streams: jax.Array, memories: tuple[ArrayTree, ...]) -> Carry:
@@ -161,8 +169,9 @@ def start(state: ArrayTree, streams: jax.Array, memories: tuple[ArrayTree, ...])
 
 def round_keys(carry: Carry) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return the round's keys for contexts, noise and algorithm."""
-    words = zip(*carry.keys, strict=True)
-    contexts, noise, algorithm = (jax.random.wrap_key_data(jnp.stack(w), impl="threefry2x32") for w in words)
+    contexts, noise, algorithm = (
+        jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32") for words in carry.keys
+    )
     return contexts, noise, algorithm
 
 
@@ -181,10 +190,11 @@ def finish(
     return Carry(state, _fold_round(fixed.streams, round + 1), memories, carry.status | bits, status_round)
 
 
-def _fold_round(streams: jax.Array, round: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the words of ``fold_in(stream, round)`` for each stream ``[3, 2]``, two of [3]: one program for all."""
-    numbers = jnp.broadcast_to(round.astype(jnp.uint32), streams.shape[:1])
-    return random.threefry(streams[:, 0], streams[:, 1], jnp.zeros_like(numbers), numbers)
+def _fold_round(streams: jax.Array, round: jax.Array) -> Keys:
+    """Return ``fold_in(stream, round)`` of each stream ``[3, 2]``."""
+    number = round.astype(jnp.uint32)
+    zero = jnp.zeros_like(number)
+    return Keys(*(random.threefry(streams[i, 0], streams[i, 1], zero, number) for i in range(len(Keys._fields))))
 
 
 def with_fixed_arms(

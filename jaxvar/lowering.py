@@ -134,8 +134,9 @@ def gram(rows: jax.Array, weights: jax.Array) -> jax.Array:
 def quadratic(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     """Return ``a^T M a >= 0`` for each row of ``arms [N, d]`` and a positive definite ``matrix [d, d]``, [N].
 
-    Above d = 12 a CPU takes a row at a time, what is below a group of rows counted twice: time as d^2, and a program of
-    d / 16 loops (13 instead of 20 us per seed-round of OFUL at d = 64). Up to there an accelerator reads half a matrix.
+    Up to d = 12 half a matrix is written out (0.86 instead of 0.96 us of processor time per seed-round of AVE-UCB with
+    fresh arms). Above that a CPU takes a row at a time, what is below a group of rows counted twice: time as d^2, and a
+    program of d / 16 loops (13 instead of 20 us per seed-round of OFUL at d = 64).
     """
     dim = arms.shape[1]
     if dim <= _UNROLL_SQUARE:
@@ -262,7 +263,8 @@ def _found_once(index: jax.Array) -> jax.Array:
 def take(values: jax.Array, index: jax.Array) -> jax.Array:
     """Return ``values[index]`` of ``[N, ...]`` as a masked sum: a gather per seed is slow.
 
-    An ``index []`` picks one row; an index of more axes meets those of the values after the first.
+    An ``index []`` picks one row; an index of more axes meets those of the values after the first. One of more than 32
+    rows a CPU does look up: of 100 fresh arms the sum took a sixth of OFUL's time, the look-up takes a hundredth.
     """
     num = values.shape[0]
     if index.ndim == 0 and (is_alone() or (num > _UNROLL and not on_accelerator())):
@@ -352,7 +354,8 @@ def down_layers(
     """Return ``start`` after ``enter(value, look(layer), *layer)`` of each layer of ``stack`` and ``stacks``, in order.
 
     Where ``is_over(value) []`` holds, further layers must not change the value: a CPU ends where it holds for all seeds
-    side by side. An accelerator looks at all layers at once.
+    side by side (0.79 instead of 0.83 us of processor time per seed-round of SAVE with fresh arms, 3.6 instead of 4.0
+    with 100 of them). An accelerator looks at all layers at once.
     """
     capacity = jax.tree.leaves(stack)[0].shape[0]
     if on_accelerator():
@@ -420,7 +423,9 @@ def change_layer(function: Callable[[T], tuple[T, U]], stack: T, layer: jax.Arra
     """Return a pytree of arrays ``[capacity, ...]`` with that of ``function`` in layer ``layer []``, if not 0.
 
     The function takes what is in the layer (zeros where there is none), and returns what shall be there, and what else
-    it found. A CPU reads and writes by two loops, of which neither keeps the other from working in place.
+    it found. A CPU reads and writes by two loops: in one, XLA would copy every stack that two results read (0.15
+    instead of 0.19 us of processor time per seed-round of AVE-UCB with fixed arms, 0.17 instead of 0.50 where 16 layers
+    are stored).
     """
     if on_accelerator():
         is_mine = is_layer(jax.tree.leaves(stack)[0].shape[0], layer)
@@ -517,7 +522,11 @@ def together(one: jax.Array, other: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def where_any(holds: jax.Array, new: Callable[[], T], old: T) -> T:
-    """Return ``new()`` where ``holds []``, else ``old``; a CPU makes it new only where it holds for a seed of some."""
+    """Return ``new()`` where ``holds []``, else ``old``.
+
+    A CPU makes it new only where it holds for one of the seeds side by side (0.11 instead of 0.135 us of processor time
+    per seed-round of SAVE with fixed arms).
+    """
     if on_accelerator():
         return jax.tree.map(lambda a, b: jnp.where(holds, a, b), new(), old)
     kept: T = lax.cond(holds, new, lambda: old)

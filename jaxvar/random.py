@@ -71,13 +71,13 @@ def threefry(
 
 
 def fold_in(key: jax.Array, data: ArrayLike) -> jax.Array:
-    """Return ``jax.random.fold_in(key, d)`` for one key and each d of ``data``: the same bits, without a loop."""
+    """Return ``jax.random.fold_in(key, data)`` for one key: the same bits, without a loop in the program."""
     if not _is_threefry(key):
-        return jnp.vectorize(lambda d: jax.random.fold_in(key, d))(jnp.asarray(data))
+        return jax.random.fold_in(key, data)
     words = jax.random.key_data(key)
     data = jnp.asarray(data).astype(jnp.uint32)
     folded = threefry(words[0], words[1], jnp.zeros_like(data), data)
-    return jax.random.wrap_key_data(jnp.stack(folded, axis=-1), impl="threefry2x32")
+    return jax.random.wrap_key_data(jnp.stack(folded), impl="threefry2x32")
 
 
 def key_words(key: jax.Array) -> jax.Array:
