@@ -413,8 +413,8 @@ class _Block:
             if not (operand.differs and starts[0].differs and numeric) or sizes != (1, *shape[1:]):
                 return None
             row = jnp.clip(starts[0].array, 0, shape[0] - 1).reshape(*(1,) * len(shape), *self.block)
-            if shape[0] > WINDOW and not self.accelerator:
-                return [jnp.take_along_axis(operand.array, row, axis=0)]
+            if shape[0] > WINDOW or self.accelerator:
+                return [jnp.take_along_axis(operand.array, row, axis=0, mode="promise_in_bounds")]
             numbers = np.arange(shape[0], dtype=row.dtype).reshape(-1, *(1,) * (row.ndim - 1))
             chosen = jnp.where(numbers == row, operand.array, 0)  # a gather per seed is slow
             return [jnp.sum(chosen, axis=0, keepdims=True, dtype=operand.array.dtype)]
@@ -428,6 +428,17 @@ class _Block:
         operand, update = (self.spread(v, x.aval.shape) for v, x in zip(arrays, equation.invars, strict=False))
         index = [v.array for v in starts] + [jnp.zeros_like(starts[0].array)] * self.num
         return [lax.dynamic_update_slice(operand, update, index)]
+
+    def scatter_add(self, equation: _Equation, values: list[_Value]) -> Outputs | None:
+        """Add a row to each seed's array in place, if it is the row of one number."""
+        operand, index, row = values
+        shape, rule = equation.invars[0].aval.shape, equation.params["dimension_numbers"]
+        if rule.inserted_window_dims != (0,) or index.array.shape[0] != 1 or rule.operand_batching_dims:
+            return None
+        places = list(np.ogrid[tuple(map(slice, (*shape[1:], *self.block)))])
+        places = [self.spread(index, (1,)).reshape(*(1,) * (len(shape) - 1), *self.block), *places]
+        rows = self.spread(operand, shape).at[tuple(places)]
+        return [rows.add(self.spread(row, shape[1:]), unique_indices=True, mode=equation.params["mode"])]
 
     def barrier(self, equation: _Equation, values: list[_Value]) -> Outputs:
         arrays = lax.optimization_barrier([v.array for v in values])
@@ -534,6 +545,7 @@ _RULES: dict[str, Callable[..., Outputs | None]] = {
     "slice": _Block.slice,
     "dynamic_slice": _Block.dynamic_slice,
     "dynamic_update_slice": _Block.dynamic_update_slice,
+    "scatter-add": _Block.scatter_add,
     "optimization_barrier": _Block.barrier,
     "dot_general": _Block.dot_general,
     "scan": _Block.scan,

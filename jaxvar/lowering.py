@@ -29,6 +29,7 @@ _UNROLL_SQUARE = 12  # and double sums over at most this many
 _ROW_GROUP = 16  # longer double sums take a CPU as many rows at a time
 _MOST_GROUPS = 64  # but never as many loops: a program of thousands is not compiled in an hour
 _FEW = 8  # maxima over at most this many are written out
+_LOOKED_UP = 96  # numbers of which an accelerator reads no row by a mask, and writes none
 _MANY = 256  # bounds of which a CPU takes all layers in one loop
 WINDOW = 32  # a CPU reduces more terms than this in windows of as many
 
@@ -267,7 +268,8 @@ def take(values: jax.Array, index: jax.Array) -> jax.Array:
     rows a CPU does look up: of 100 fresh arms the sum took a sixth of OFUL's time, the look-up takes a hundredth.
     """
     num = values.shape[0]
-    if index.ndim == 0 and (is_alone() or (num > _UNROLL and not on_accelerator())):
+    is_long = values.size > _LOOKED_UP if on_accelerator() else is_alone() or num > _UNROLL
+    if index.ndim == 0 and is_long:
         return row_of(values, index)
     numbers = np.arange(num, dtype=np.int32).reshape(num, *(1,) * index.ndim)
     chosen = (numbers == index[None]).reshape(num, *index.shape, *(1,) * (values.ndim - 1 - index.ndim))
@@ -455,7 +457,10 @@ def change_layer(function: Callable[[T], tuple[T, U]], stack: T, layer: jax.Arra
 
 def transform_chosen(matrices: jax.Array, vector: jax.Array, layer: jax.Array) -> jax.Array:
     """Return ``M v`` of one of the symmetric ``matrices [L, d, d]``, that of ``layer []``, [d]; zero for layer 0."""
-    if on_accelerator():  # all products come first: to select a matrix takes longer
+    if on_accelerator():
+        if matrices.size > _LOOKED_UP:
+            return jnp.where(layer > 0, transform(row_of(matrices, layer - 1), vector), 0)
+        # all products come first: to select a matrix takes longer
         products = jnp.sum(matrices * vector[None, :, None], axis=1)
         return jnp.sum(jnp.where(is_layer(matrices.shape[0], layer)[:, None], products, 0), axis=0)
     dim = vector.shape[0]
@@ -482,6 +487,9 @@ def transform_chosen(matrices: jax.Array, vector: jax.Array, layer: jax.Array) -
 def subtract_outer(matrices: jax.Array, gain: jax.Array, vector: jax.Array, layer: jax.Array) -> jax.Array:
     """Return ``matrices [L, d, d]`` less ``gain v v^T`` in layer ``layer []`` (0: none)."""
     if on_accelerator():
+        if matrices.size > _LOOKED_UP:
+            row = jnp.where(layer > 0, layer - 1, matrices.shape[0])
+            return matrices.at[row].add(-gain * outer(vector), mode="drop")
         own = jnp.where(is_layer(matrices.shape[0], layer), gain, 0)
         return matrices - own[:, None, None] * outer(vector)[None]
 

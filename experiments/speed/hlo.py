@@ -223,7 +223,8 @@ class Program:
     def carried(self, loop: Loop) -> Carried:
         """What the loop carries.
 
-        Of an array that is changed in one slice only, that slice counts; of one that is only read, what a kernel reads.
+        Of an array that is changed in one slice only, or in a row of each seed, that part counts as state; what else a
+        kernel reads of an array counts as read.
         """
         body = self.computations[loop.instruction.calls("body")[0]]
         root = body.instructions[body.root]
@@ -237,6 +238,7 @@ class Program:
             written = min(self._written(body, producer), nbytes(shape))
             if needed:
                 state += written
+                read += max(needed - written, 0)
             else:
                 outputs += written
         return Carried(state, outputs, read)
@@ -303,8 +305,9 @@ class Program:
             return sum(self._outputs(home, home.instructions[o]) for o in root.operands)
         while root.opcode == "bitcast":
             root = home.instructions[root.operands[0]]
-        if root.opcode == "dynamic-update-slice":
-            return nbytes(home.instructions[root.operands[1]].shape)
+        if root.opcode in ("dynamic-update-slice", "scatter"):
+            update = root.operands[1 if root.opcode == "dynamic-update-slice" else 2]
+            return nbytes(home.instructions[update].shape)
         return nbytes(root.shape)
 
     def _written(self, home: Computation, producer: Instruction) -> int:
@@ -351,6 +354,8 @@ def _read_of(fused: Computation, parameter: Instruction) -> int:
             parts += nbytes(i.shape)
         elif i.opcode == "dynamic-update-slice" and names.intersection(i.operands) == {i.operands[0]}:
             continue
+        elif i.opcode == "scatter" and names.intersection(i.operands) == {i.operands[0]}:  # what it adds to is read
+            parts += nbytes(fused.instructions[i.operands[2]].shape)
         else:
             return nbytes(parameter.shape)
     return min(parts, nbytes(parameter.shape))

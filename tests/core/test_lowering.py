@@ -106,6 +106,9 @@ def gathered(x, y):
         matrix[index, 1],
         x.at[index].set(7.0),
         x.at[1].add(y[0]),
+        matrix.at[index].add(y),
+        matrix.at[jnp.where(index > 0, index, 3)].add(y, mode="drop"),
+        matrix.at[1].add(y),
     )
 
 
@@ -719,8 +722,9 @@ def assert_alike(*game, **length):
 @pytest.mark.parametrize("fresh", [False, True], ids=["fixed", "fresh"])
 @pytest.mark.parametrize("name", ["save", pytest.param("ave_ucb", marks=pytest.mark.slow)])
 def test_all_forms_decide_alike(name, fresh):
-    """Fails if an arm, a layer or a radius differs anywhere in the runs."""
-    assert_alike(*bandit_game(SMALL, name, fresh), num_rounds=SMALL.rounds)
+    """Fails if an arm, a layer or a radius differs anywhere in the runs, whose arms and inverses are looked up."""
+    game = dataclasses.replace(SMALL, dim=6, arms=17)
+    assert_alike(*bandit_game(game, name, fresh), num_rounds=game.rounds)
 
 
 def test_all_forms_plan_alike():

@@ -250,12 +250,21 @@ def test_of_what_a_turn_looks_up_only_that_counts():
 
 
 def test_a_store_that_is_read_is_state():
-    # Its row is written, and what is in it decides what comes next.
+    # Its row is written, and all that is in it decides what comes next.
     text = WRITTEN.replace(
         "%c.2 = f32[4,8]{1,0} copy(%f.2)", "%x.2 = f32[100,8]{1,0} negate(%s.2)\n  %c.2 = f32[4,8]{1,0} copy(%f.2)"
     )
     program = hlo.Program(text)
-    assert program.carried(program.scan(7)) == hlo.Carried(state=4 + 4 * 32 + 4 * 8, outputs=0, read=4 * 8)
+    assert program.carried(program.scan(7)) == hlo.Carried(state=4 + 4 * 32 + 4 * 8, outputs=0, read=4 * 8 + 4 * 99 * 8)
+
+
+def test_of_rows_that_are_added_to_only_those_count():
+    # Each seed's own row is read and written in place.
+    text = WRITTEN.replace("dynamic-update-slice(%p.2, %bit, %p.4, %zero)", "scatter(%p.2, %p.4, %bit), to_apply=%less")
+    program = hlo.Program(text)
+    loop = program.scan(7)
+    assert program.carried(loop) == hlo.Carried(state=4 + 4 * 32 + 4 * 8, outputs=0, read=4 * 8)
+    assert [program.traffic(i) for i in loop.turn.kernels if i.name == "st.2"] == [3 * 4 * 8 + 4]
 
 
 FOUND = Cost(
