@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from jaxvar import constants, engine, game, parameters, random
+from jaxvar import constants, engine, game, parameters
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.ellipsoid import oful
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
@@ -145,10 +145,8 @@ def episodic_game(
 
 def bytes_per_seed(algorithm: object, environment: object) -> int:
     """Return the bytes that one seed carries from round to round."""
-    words, rules = random.key_words(jax.random.key(0)), engine.game_of(environment)
-    _, carried = jax.eval_shape(
-        lambda a, e: rules.begin(a, e, words, jnp.int32(0), game.DEFAULT_RECORDERS), algorithm, environment
-    )
+    keys, rules = game.seed_keys(jnp.zeros(2, jnp.uint32), jnp.int32(0)), engine.game_of(environment)
+    _, carried = jax.eval_shape(lambda a, e: rules.begin(a, e, keys, game.DEFAULT_RECORDERS), algorithm, environment)
     return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(carried))
 
 

@@ -435,9 +435,8 @@ class _Block:
         shape, rule = equation.invars[0].aval.shape, equation.params["dimension_numbers"]
         if rule.inserted_window_dims != (0,) or index.array.shape[0] != 1 or rule.operand_batching_dims:
             return None
-        places = list(np.ogrid[tuple(map(slice, (*shape[1:], *self.block)))])
-        places = [self.spread(index, (1,)).reshape(*(1,) * (len(shape) - 1), *self.block), *places]
-        rows = self.spread(operand, shape).at[tuple(places)]
+        number = self.spread(index, (1,)).reshape(*(1,) * (len(shape) - 1), *self.block)
+        rows = self.spread(operand, shape).at[(number, *np.ogrid[tuple(map(slice, (*shape[1:], *self.block)))])]
         return [rows.add(self.spread(row, shape[1:]), unique_indices=True, mode=equation.params["mode"])]
 
     def barrier(self, equation: _Equation, values: list[_Value]) -> Outputs:

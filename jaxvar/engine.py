@@ -125,13 +125,13 @@ class Program:
     def shapes(self) -> RunState:
         """Shapes and types of what is held."""
 
-        def begin(key_data: jax.Array, seed: jax.Array) -> RunState:
+        def begin(keys: jax.Array) -> RunState:
             rules = game_of(self.environment)
-            _, carry = rules.begin(self.algorithm, self.environment, key_data, seed, self.recorders)
+            _, carry = rules.begin(self.algorithm, self.environment, keys, self.recorders)
             store = empty_store(functools.partial(game.read, self.recorders), carry, self.rounds)
             return _plain(RunState(carry, store))
 
-        one = jax.eval_shape(begin, self.key_data, np.int32(0))
+        one = jax.eval_shape(begin, game.seed_keys(jnp.asarray(self.key_data), jnp.int32(0)))
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct((self.chunk, *x.shape), x.dtype), one)
 
     def grown(self, capacity: int | None = None) -> Program | None:
@@ -149,17 +149,14 @@ class Program:
         accelerator = is_accelerator(self.mesh)
         return _compiled(kinds, block, self.mesh, num_rounds if known or accelerator else None, accelerator)
 
-    def _args(
-        self, ids: Array | jax.ShapeDtypeStruct, first: int, num_rounds: int, state: RunState | None
-    ) -> tuple[ArrayTree, ArrayTree]:
+    def _args(self, ids: Array, first: int, num_rounds: int, state: RunState | None) -> tuple[ArrayTree, ArrayTree]:
         """Return the program's arguments and their placement: runs over the devices, all else everywhere."""
         recorders = tuple(as_pytree(r) for r in self.recorders)
         both = (as_pytree(self.algorithm), self.algorithm_values, as_pytree(self.environment), self.environment_values)
-        args = ((*both, self.key_data, self.rounds, recorders), ids, np.int32(first), np.int32(num_rounds), state)
-        everywhere, runs = (
-            jax.tree.map(lambda _, spec=spec: spec, x) for x, spec in ((args[0], _EVERYWHERE), (state, _RUNS))
-        )
-        return args, (everywhere, PartitionSpec(None, "runs"), _EVERYWHERE, _EVERYWHERE, runs)
+        runs = (ids[:2].T, np.moveaxis(game.seed_keys(self.key_data, ids[2]), -1, 0))
+        args = ((*both, self.rounds, recorders), runs, np.int32(first), np.int32(num_rounds), state)
+        specs = (_EVERYWHERE, _RUNS, _EVERYWHERE, _EVERYWHERE, _RUNS)
+        return args, tuple(jax.tree.map(lambda _, spec=spec: spec, x) for x, spec in zip(args, specs, strict=True))
 
     def _placed(self, ids: Array, first: int, num_rounds: int, state: RunState | None) -> Any:
         return jax.tree.map(self._place, *self._args(ids, first, num_rounds, state))
@@ -168,7 +165,7 @@ class Program:
         def shape(x: Array, spec: PartitionSpec) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(self.mesh, spec))
 
-        return jax.tree.map(shape, *self._args(jax.ShapeDtypeStruct((3, self.chunk), np.int32), 1, 1, state))
+        return jax.tree.map(shape, *self._args(np.zeros((3, self.chunk), np.int32), 1, 1, state))
 
     def _place(self, x: jax.Array | Array, spec: PartitionSpec) -> jax.Array:
         sharding = NamedSharding(self.mesh, spec)
@@ -195,14 +192,14 @@ def _compiled(
     fields agree. ``length`` is the number of rounds, where it must be known.
     """
     share = functools.partial(_play_share, block=block, length=length, accelerator=accelerator)
-    specs = (_EVERYWHERE, PartitionSpec(None, "runs"), _EVERYWHERE, _EVERYWHERE, _RUNS)
+    specs = (_EVERYWHERE, _RUNS, _EVERYWHERE, _EVERYWHERE, _RUNS)
     everywhere = jax.shard_map(share, mesh=mesh, in_specs=specs, out_specs=_RUNS, check_vma=False)
     return jax.jit(everywhere, donate_argnums=4)
 
 
 def _play_share(
     inputs: tuple[ArrayTree, ...],
-    ids: jax.Array,  # [3, runs]
+    runs: tuple[jax.Array, jax.Array],  # [runs, 2] settings of algorithm and environment, [runs, 7, 2] keys
     first: jax.Array,
     num_rounds: jax.Array,
     state: RunState | None,
@@ -212,20 +209,20 @@ def _play_share(
     accelerator: bool,
 ) -> RunState | dict[str, jax.Array]:
     """Play some rounds; without a ``state`` from the first to the last, and what is not read is not computed."""
-    algorithm, algorithm_values, environment, environment_values, key_data, rounds, recorders = inputs
+    algorithm, algorithm_values, environment, environment_values, rounds, recorders = inputs
     recorders = tuple(unwrap(r) for r in recorders)
     rules = game_of(unwrap(environment))
 
-    def play_block(turn: tuple[jax.Array, RunState | None]) -> ArrayTree:
-        ids, before = turn  # [3, *block]; leaves [..., *block]
+    def play_block(turn: tuple[tuple[jax.Array, jax.Array], RunState | None]) -> ArrayTree:
+        (ids, keys), before = turn  # [2, *block], [7, 2, *block]; leaves [..., *block]
         mine, theirs = (
             {i: jnp.moveaxis(v[ids[j]], range(len(block)), range(-len(block), 0)) for i, v in values.items()}
             for j, values in enumerate((algorithm_values, environment_values))
         )
-        own = (mine, theirs, ids[2])
+        own = (mine, theirs, keys)
 
-        def begin(mine: Values, theirs: Values, seed: jax.Array) -> ArrayTree:
-            return rules.begin(_with(algorithm, mine), _with(environment, theirs), key_data, seed, recorders)
+        def begin(mine: Values, theirs: Values, keys: jax.Array) -> ArrayTree:
+            return rules.begin(_with(algorithm, mine), _with(environment, theirs), keys, recorders)
 
         # What is the same for all runs of the block, such as a given model, is held once.
         (fixed, carry), (fixed_differs, carry_differs) = OverSeeds(begin, block, own, _all(own, True))(*own)
@@ -253,9 +250,8 @@ def _play_share(
             return _plain(RunState(carry, store), len(block))
         return {**store, "status": carry.status, "status_round": carry.status_round}
 
-    blocks = jnp.moveaxis(ids.reshape(3, -1, *block), 0, 1)  # [blocks, 3, *block]
     with form_for(accelerator, alone=not block):
-        after = jax.lax.map(play_block, (blocks, jax.tree.map(lambda x: _runs_last(x, block), state)))
+        after = jax.lax.map(play_block, jax.tree.map(lambda x: _runs_last(x, block), (runs, state)))
     return jax.tree.map(lambda x: _runs_first(x, block), after)
 
 

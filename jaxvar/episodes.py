@@ -49,18 +49,17 @@ class StepInfo(NamedTuple):
 def begin(
     algorithm: EpisodicAlgorithm,
     environment: EpisodicEnvironment,
-    key_data: jax.Array,
-    seed: jax.Array,
+    keys: jax.Array,
     recorders: tuple[records.Recorder, ...],
 ) -> tuple[game.SeedConstants, game.Carry]:
-    """Draw the seed's problem and set everything up for episode 1; ``key_data [2]`` is that of the root key."""
-    instance, streams = game.draw_instance(environment, key_data, seed)
+    """Draw a seed's problem and set everything up for episode 1; its ``keys`` are those of :func:`game.seed_keys`."""
+    instance = environment.init(random.of_words(keys[0]))
     tables = {"phi": ("S", "A", "S", "d"), "transition": ("S", "A", "S"), "reward": ("S", "A"), "initial": ("S",)}
     game.check_returned(environment, "init", instance, tables)
     model = model_of(environment, instance)
     memories = tuple(r.init(algorithm, instance) for r in recorders)
     facts = _facts(instance.transition, instance.reward, instance.initial, environment.horizon)
-    return game.SeedConstants(instance, facts, streams), game.start(algorithm.init(model), streams, memories)
+    return game.SeedConstants(instance, facts, keys[1:4]), game.start(algorithm.init(model), keys, memories)
 
 
 def model_of(environment: EpisodicEnvironment, instance: MdpInstance) -> Model:

@@ -62,9 +62,9 @@ class SeedConstants(NamedTuple):
 class Keys(NamedTuple):
     """A round's keys, each as two words [] (uint32)."""
 
-    contexts: tuple[jax.Array, jax.Array]
-    noise: tuple[jax.Array, jax.Array]
-    algorithm: tuple[jax.Array, jax.Array]
+    contexts: random.Words
+    noise: random.Words
+    algorithm: random.Words
 
 
 class Carry(NamedTuple):
@@ -80,20 +80,18 @@ class Carry(NamedTuple):
 def begin(
     algorithm: Algorithm,
     environment: Environment,
-    key_data: jax.Array,
-    seed: jax.Array,
+    keys: jax.Array,
     recorders: tuple[records.Recorder, ...],
 ) -> tuple[SeedConstants, Carry]:
-    """Draw the seed's problem and set everything up for round 1; ``key_data [2]`` is that of the root key."""
-    instance, streams = draw_instance(environment, key_data, seed)
+    """Draw a seed's problem and set everything up for round 1; its ``keys`` are those of :func:`seed_keys`."""
+    instance = environment.init(random.of_words(keys[0]))
 
-    def first(streams: jax.Array) -> ArrayTree:
-        key = jax.random.wrap_key_data(streams[0], impl="threefry2x32")
-        return environment.observe(instance, jnp.int32(1), key)
+    def first(words: jax.Array) -> ArrayTree:
+        return environment.observe(instance, jnp.int32(1), random.of_words(words))
 
-    algorithm = with_fixed_arms(algorithm, environment, instance, jax.eval_shape(first, streams))
+    algorithm = with_fixed_arms(algorithm, environment, instance, jax.eval_shape(first, keys[0]))
     memories = tuple(r.init(algorithm, instance) for r in recorders)
-    return SeedConstants(instance, None, streams), start(algorithm.init(), streams, memories)
+    return SeedConstants(instance, None, keys[1:4]), start(algorithm.init(), keys, memories)
 
 
 def step(
@@ -152,26 +150,30 @@ def read(recorders: tuple[records.Recorder, ...], carry: Carry) -> dict[str, jax
     return {r.name: r.read(m) for r, m in zip(recorders, carry.memories, strict=True)}
 
 
-def draw_instance(
-    environment: Environment | EpisodicEnvironment, key_data: jax.Array, seed: jax.Array
-) -> tuple[ArrayTree, jax.Array]:
-    """Draw the problem of ``seed`` under a root key; also returns the keys of its other streams, ``[3, 2]``."""
-    root = jax.random.wrap_key_data(key_data, impl="threefry2x32")
-    own, numbers = jax.random.key_data(random.fold_in(root, seed)), jnp.arange(len(STREAMS), dtype=jnp.uint32)
-    words = jnp.stack(random.threefry(own[0], own[1], jnp.zeros_like(numbers), numbers), axis=1)  # fold_in of each
-    return environment.init(jax.random.wrap_key_data(words[0], impl="threefry2x32")), words[1:]
+def seed_keys(key_data: Any, seed: Any) -> Any:
+    """Return the words of all keys that a seed begins with, uint32 [7, 2, ...]: of :data:`STREAMS`, and of round 1.
+
+    Args:
+      key_data: words of the root key, uint32 [2].
+      seed: integers [...]; of an array of NumPy's the result is one too, which no program need be compiled for.
+    """
+    number = seed.astype(np.uint32)
+    own = random.threefry(key_data[:1], key_data[1:], np.uint32(0), number[None])
+    streams = random.threefry(*own, np.uint32(0), np.arange(4, dtype=np.uint32).reshape(4, *(1,) * number.ndim))
+    first = random.threefry(streams[0][1:], streams[1][1:], np.uint32(0), np.uint32(1))
+    together = np if isinstance(seed, np.ndarray) else jnp
+    return together.stack([together.concatenate(words) for words in zip(streams, first, strict=True)], axis=1)
 
 
-def start(state: ArrayTree, streams: jax.Array, memories: tuple[ArrayTree, ...]) -> Carry:
+def start(state: ArrayTree, keys: jax.Array, memories: tuple[ArrayTree, ...]) -> Carry:
     """Return what is carried into round 1."""
-    return Carry(state, _fold_round(streams, jnp.int32(1)), memories, jnp.int32(0), jnp.int32(0))
+    first = Keys(*((words[0], words[1]) for words in keys[4:]))
+    return Carry(state, first, memories, jnp.int32(0), jnp.int32(0))
 
 
 def round_keys(carry: Carry) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return the round's keys for contexts, noise and algorithm."""
-    contexts, noise, algorithm = (
-        jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32") for words in carry.keys
-    )
+    contexts, noise, algorithm = (random.of_words(jnp.stack(words)) for words in carry.keys)
     return contexts, noise, algorithm
 
 
@@ -187,14 +189,9 @@ def finish(
     """Return what is carried out of ``round``, in which the status ``bits`` came up beside the algorithm's own."""
     bits = bits | getattr(state, "status", jnp.int32(0)) | jnp.where(finite, 0, status.NONFINITE).astype(jnp.int32)
     status_round = jnp.where((carry.status_round == 0) & (bits != 0), round, carry.status_round)
-    return Carry(state, _fold_round(fixed.streams, round + 1), memories, carry.status | bits, status_round)
-
-
-def _fold_round(streams: jax.Array, round: jax.Array) -> Keys:
-    """Return ``fold_in(stream, round)`` of each stream ``[3, 2]``."""
-    number = round.astype(jnp.uint32)
-    zero = jnp.zeros_like(number)
-    return Keys(*(random.threefry(streams[i, 0], streams[i, 1], zero, number) for i in range(len(Keys._fields))))
+    number = (round + 1).astype(jnp.uint32)
+    keys = Keys(*(random.threefry(words[0], words[1], np.uint32(0), number) for words in fixed.streams))
+    return Carry(state, keys, memories, carry.status | bits, status_round)
 
 
 def with_fixed_arms(

@@ -20,7 +20,7 @@ import numpy as np
 from chex import ArrayTree
 from jax.sharding import Mesh
 
-from jaxvar import game
+from jaxvar import game, random
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
 from jaxvar.blocks import over_seeds
 from jaxvar.engine import as_pytree, game_of, is_accelerator, unwrap
@@ -183,15 +183,15 @@ def _problem(kind: type, num_seeds: int, environment: ArrayTree) -> dict[str, ja
     """
     environment = unwrap(environment)
 
-    def begin(seed: jax.Array) -> dict[str, jax.Array]:
-        instance, streams = game.draw_instance(environment, jnp.zeros(2, jnp.uint32), seed)
+    def begin(keys: jax.Array) -> dict[str, jax.Array]:
+        instance = environment.init(random.of_words(keys[0]))
         if game.is_episodic(environment):
             return _named({"problem": instance})
-        key = jax.random.wrap_key_data(streams[0], impl="threefry2x32")
+        key = random.of_words(keys[1])
         return _named({"problem": instance, "observation": environment.observe(instance, jnp.int32(1), key)})
 
-    seeds = (jnp.arange(num_seeds, dtype=jnp.int32),)
-    return over_seeds(begin, (num_seeds,), seeds, (True,))[0]
+    keys = game.seed_keys(np.zeros(2, np.uint32), np.arange(num_seeds))
+    return over_seeds(begin, (num_seeds,), (keys,), (True,))[0]
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -201,7 +201,8 @@ def _state(
     """Return the arrays of one seed: facts of its problem, what it carries from round to round, and readings."""
     algorithm, environment = unwrap(algorithm), unwrap(environment)
     own = tuple(unwrap(r) for r in recorders)
-    fixed, carry = game_of(environment).begin(algorithm, environment, jnp.zeros(2, jnp.uint32), jnp.int32(0), own)
+    keys = game.seed_keys(jnp.zeros(2, jnp.uint32), jnp.int32(0))
+    fixed, carry = game_of(environment).begin(algorithm, environment, keys, own)
     return (
         _named({"facts": fixed.facts}),
         _named({"state": carry.state, "memory": carry.memories}),

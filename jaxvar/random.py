@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
+Words = tuple[jax.Array, jax.Array]  # of a key, uint32
+
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 _PARITY = 0x1BD11BDA
 _DRAW_ROUNDS = 13  # the fewest with which Threefry-2x32 passes BigCrush (Salmon et al. 2011); keys get all 20
@@ -54,9 +56,7 @@ _NORMAL_Q = (
 )
 
 
-def threefry(
-    k0: jax.Array, k1: jax.Array, x0: jax.Array, x1: jax.Array, rounds: int = 20
-) -> tuple[jax.Array, jax.Array]:
+def threefry(k0: jax.Array, k1: jax.Array, x0: Any, x1: Any, rounds: int = 20) -> Words:
     """Return Threefry-2x32 (Salmon et al. 2011) of the counter ``(x0, x1)`` under the key ``(k0, k1)``, uint32."""
     keys = (k0, k1, k0 ^ k1 ^ np.uint32(_PARITY))
     x0, x1 = x0 + keys[0], x1 + keys[1]
@@ -76,8 +76,12 @@ def fold_in(key: jax.Array, data: ArrayLike) -> jax.Array:
         return jax.random.fold_in(key, data)
     words = jax.random.key_data(key)
     data = jnp.asarray(data).astype(jnp.uint32)
-    folded = threefry(words[0], words[1], jnp.zeros_like(data), data)
-    return jax.random.wrap_key_data(jnp.stack(folded), impl="threefry2x32")
+    return of_words(jnp.stack(threefry(words[0], words[1], jnp.zeros_like(data), data)))
+
+
+def of_words(words: jax.Array) -> jax.Array:
+    """Return the key that has the words ``[2]``."""
+    return jax.random.wrap_key_data(words, impl="threefry2x32")
 
 
 def key_words(key: jax.Array) -> jax.Array:

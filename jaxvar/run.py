@@ -208,7 +208,7 @@ def _player(num: int, *kinds: type) -> jax.stages.Wrapped:
     def play(parts: ArrayTree, when: jax.Array, key_data: jax.Array, seed: jax.Array) -> ArrayTree:
         algorithm, environment, *rest = (engine.unwrap(part) for part in parts)
         rules, recorders = engine.game_of(environment), tuple(rest)
-        fixed, carry = rules.begin(algorithm, environment, key_data, seed, recorders)
+        fixed, carry = rules.begin(algorithm, environment, game.seed_keys(key_data, seed), recorders)
 
         def step(carry: game.Carry, round: jax.Array) -> game.Carry:
             following: game.Carry = rules.step(algorithm, environment, recorders, fixed, carry, round)[0]
@@ -230,7 +230,7 @@ def _tracer(num: int, *kinds: type) -> Callable[..., tuple[ArrayTree, jax.Array,
     def play(parts: ArrayTree, key_data: jax.Array, seed: jax.Array) -> ArrayTree:
         algorithm, environment = (engine.unwrap(part) for part in parts)
         rules = engine.game_of(environment)
-        fixed, carry = rules.begin(algorithm, environment, key_data, seed, recorders)
+        fixed, carry = rules.begin(algorithm, environment, game.seed_keys(key_data, seed), recorders)
 
         def step(carry: game.Carry, round: jax.Array) -> tuple[game.Carry, ArrayTree]:
             carry, seen = rules.step(algorithm, environment, recorders, fixed, carry, round)

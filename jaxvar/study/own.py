@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import engine
+from jaxvar import engine, game
 from jaxvar.engine import is_pytree
 from jaxvar.records import Recorder
 
@@ -129,7 +129,7 @@ def try_round(algorithm: object, environment: object, recorders: tuple[Recorder,
 
     def one_round(key_data: jax.Array) -> object:
         rules = engine.game_of(environment)
-        fixed, carry = rules.begin(algorithm, environment, key_data, jnp.int32(0), recorders)
+        fixed, carry = rules.begin(algorithm, environment, game.seed_keys(key_data, jnp.int32(0)), recorders)
         return rules.step(algorithm, environment, recorders, fixed, carry, jnp.int32(1))[0]
 
     jax.eval_shape(one_round, jax.ShapeDtypeStruct((2,), np.uint32))

@@ -328,7 +328,7 @@ def test_what_seeds_share_is_held_once(monkeypatch: Any, name: str) -> None:
     (make, shared), words, compiled = SHARED[name], jv.random.key_words(KEY), engine._compiled
 
     def begin(seed: jax.Array) -> Any:
-        return episodes.begin(jv.uniform(), make(), words, seed, ())
+        return episodes.begin(jv.uniform(), make(), game.seed_keys(words, seed), ())
 
     _, (fixed, _) = blocks.over_seeds(begin, (8,), (jnp.arange(8),), (True,))
     assert {n for n in fixed.instance._fields if not getattr(fixed.instance, n)} == set(shared.split())

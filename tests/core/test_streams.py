@@ -7,7 +7,6 @@ of them with probability below 3e-4.
 
 import functools
 import itertools
-import types
 
 import jax
 import jax.numpy as jnp
@@ -30,16 +29,29 @@ ROWS = ("arms 0", "arms 1", "arms 2", "level", "noise", "algorithm")  # the word
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def round_keys(num_seeds, num_rounds):
     """The keys of every seed and round, as words ``[3 streams, 2, seeds, rounds]``; rounds are counted from 1."""
-    no_problem = types.SimpleNamespace(init=lambda key: None)
 
     def one(seed, round):
-        _, streams = game.draw_instance(no_problem, random.key_words(ROOT_KEY), seed)
-        folded = [random.fold_in(jax.random.wrap_key_data(s, impl="threefry2x32"), round) for s in streams]
+        streams = game.seed_keys(random.key_words(ROOT_KEY), seed)[1:4]
+        folded = [random.fold_in(random.of_words(s), round) for s in streams]
         return jnp.stack([jax.random.key_data(k) for k in folded])
 
     over_rounds = jax.vmap(one, in_axes=(None, 0), out_axes=-1)
     numbers = jnp.arange(num_seeds, dtype=jnp.int32), jnp.arange(1, num_rounds + 1, dtype=jnp.int32)
     return jax.vmap(over_rounds, in_axes=(0, None), out_axes=2)(*numbers)
+
+
+def test_keys_of_seeds_are_those_of_jax():
+    """Fails if NumPy's keys, the compiled ones and folds of the root key differ in a bit."""
+    seeds = np.array([0, 1, 7, 2**31 - 1], np.int32)
+    data = random.key_words(ROOT_KEY)
+    found = game.seed_keys(np.asarray(data), seeds)
+    assert isinstance(found, np.ndarray) and found.shape == (7, 2, 4)
+    for i, seed in enumerate(seeds):
+        own = jax.random.fold_in(ROOT_KEY, seed)
+        streams = [jax.random.fold_in(own, j) for j in range(4)]
+        wanted = [*streams, *(jax.random.fold_in(s, 1) for s in streams[1:])]
+        np.testing.assert_array_equal(found[..., i], [jax.random.key_data(k) for k in wanted])
+        np.testing.assert_array_equal(found[..., i], jax.jit(game.seed_keys)(data, jnp.int32(seed)))
 
 
 @functools.cache

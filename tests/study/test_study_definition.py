@@ -709,7 +709,7 @@ def _traces(algorithm, environment, recorders):
 
     def play(words, seed):
         rules = engine.game_of(environment)
-        fixed, carry = rules.begin(algorithm, environment, words, seed, made)
+        fixed, carry = rules.begin(algorithm, environment, game.seed_keys(words, seed), made)
         return game.read(made, rules.step(algorithm, environment, made, fixed, carry, jax.numpy.int32(1))[0])
 
     try:
