@@ -407,7 +407,8 @@ def least_over_layers(
     """
 
     def lower(least: jax.Array, used: jax.Array, *layer: jax.Array) -> jax.Array:
-        return jnp.minimum(least, jnp.where(used, bound(*layer), jnp.inf))
+        found = bound(*layer)
+        return jnp.where(used & ~(found >= least), found, least)  # what is not a number is found: a minimum asks twice
 
     many = least.shape[0] > _MANY and not is_alone() and stacks[-1].shape[-1] <= _FEW
     if on_accelerator() or many:
