@@ -145,7 +145,7 @@ def episodic_game(
 
 def bytes_per_seed(algorithm: object, environment: object) -> int:
     """Return the bytes that one seed carries from round to round."""
-    keys, rules = game.seed_keys(jnp.zeros(2, jnp.uint32), jnp.int32(0)), engine.game_of(environment)
+    keys, rules = game.seed_keys(np.zeros(2, np.uint32), np.int32(0)), engine.game_of(environment)
     _, carried = jax.eval_shape(lambda a, e: rules.begin(a, e, keys, game.DEFAULT_RECORDERS), algorithm, environment)
     return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(carried))
 

@@ -430,10 +430,11 @@ class _Block:
         return [lax.dynamic_update_slice(operand, update, index)]
 
     def scatter_add(self, equation: _Equation, values: list[_Value]) -> Outputs | None:
-        """Add a row to each seed's array in place, if it is the row of one number."""
+        """Add to one whole row of each seed's array in place; JAX's own rule would move the block to the front."""
         operand, index, row = values
-        shape, rule = equation.invars[0].aval.shape, equation.params["dimension_numbers"]
-        if rule.inserted_window_dims != (0,) or index.array.shape[0] != 1 or rule.operand_batching_dims:
+        shape, one, added = (x.aval.shape for x in equation.invars)
+        rule = equation.params["dimension_numbers"]
+        if (rule.scatter_dims_to_operand_dims, one, added) != ((0,), (1,), shape[1:]):
             return None
         number = self.spread(index, (1,)).reshape(*(1,) * (len(shape) - 1), *self.block)
         rows = self.spread(operand, shape).at[(number, *np.ogrid[tuple(map(slice, (*shape[1:], *self.block)))])]

@@ -131,7 +131,7 @@ class Program:
             store = empty_store(functools.partial(game.read, self.recorders), carry, self.rounds)
             return _plain(RunState(carry, store))
 
-        one = jax.eval_shape(begin, game.seed_keys(jnp.asarray(self.key_data), jnp.int32(0)))
+        one = jax.eval_shape(begin, game.seed_keys(self.key_data, np.int32(0)))
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct((self.chunk, *x.shape), x.dtype), one)
 
     def grown(self, capacity: int | None = None) -> Program | None:

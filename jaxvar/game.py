@@ -155,13 +155,13 @@ def seed_keys(key_data: Any, seed: Any) -> Any:
 
     Args:
       key_data: words of the root key, uint32 [2].
-      seed: integers [...]; of an array of NumPy's the result is one too, which no program need be compiled for.
+      seed: integers [...]; of NumPy's integers the result is an array of NumPy's: no program is compiled for it.
     """
     number = seed.astype(np.uint32)
     own = random.threefry(key_data[:1], key_data[1:], np.uint32(0), number[None])
     streams = random.threefry(*own, np.uint32(0), np.arange(4, dtype=np.uint32).reshape(4, *(1,) * number.ndim))
     first = random.threefry(streams[0][1:], streams[1][1:], np.uint32(0), np.uint32(1))
-    together = np if isinstance(seed, np.ndarray) else jnp
+    together = jnp if isinstance(seed, jax.Array) else np
     return together.stack([together.concatenate(words) for words in zip(streams, first, strict=True)], axis=1)
 
 

@@ -201,7 +201,7 @@ def _state(
     """Return the arrays of one seed: facts of its problem, what it carries from round to round, and readings."""
     algorithm, environment = unwrap(algorithm), unwrap(environment)
     own = tuple(unwrap(r) for r in recorders)
-    keys = game.seed_keys(jnp.zeros(2, jnp.uint32), jnp.int32(0))
+    keys = game.seed_keys(np.zeros(2, np.uint32), np.int32(0))
     fixed, carry = game_of(environment).begin(algorithm, environment, keys, own)
     return (
         _named({"facts": fixed.facts}),

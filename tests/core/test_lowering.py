@@ -109,6 +109,9 @@ def gathered(x, y):
         matrix.at[index].add(y),
         matrix.at[jnp.where(index > 0, index, 3)].add(y, mode="drop"),
         matrix.at[1].add(y),
+        matrix.at[index[None]].add(y[None]),
+        matrix.at[index, 1].add(y[0]),
+        matrix.at[:, index].add(y),
     )
 
 
