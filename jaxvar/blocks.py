@@ -31,6 +31,7 @@ Outputs = list[Any]  # of an equation: arrays, or values that say whether they d
 _MOST_WINDOWS = 8  # that a CPU reduces in a loop each, terms and all
 _GROUP = 16  # numbers per turn of a long maximum over a block
 _LANES = 64  # numbers side by side in a long reduction of one seed
+_FEW = 8  # of which the last are reduced one by one
 _MOST_TURNS = 40  # of a loop, which an accelerator writes out; of a longer one as many at a time
 
 
@@ -559,7 +560,7 @@ _RULES: dict[str, Callable[..., Outputs | None]] = {
 def _is_long(equation: _Equation) -> bool:
     """Return whether an equation reduces many numbers that are neighbours."""
     shape = equation.invars[0].aval.shape
-    return equation.params["axes"] == (len(shape) - 1,) and shape[-1] >= 2 * _LANES
+    return equation.params["axes"] == (len(shape) - 1,) and shape[-1] >= _LANES
 
 
 def _reduced_in_lanes(equation: _Equation, x: Any) -> jax.Array:
@@ -569,17 +570,19 @@ def _reduced_in_lanes(equation: _Equation, x: Any) -> jax.Array:
     with 1,000 fixed arms).
     """
     both, last = _REDUCTIONS[equation.primitive.name], x.ndim - 1
-    size = x.shape[last]
-    rows = lax.slice_in_dim(x, 0, size // _LANES * _LANES, axis=last).reshape(*x.shape[:last], -1, _LANES)
-    lanes = _bind(equation, [rows])  # over the last axis but one
-    if size % _LANES:
-        rest = lax.slice_in_dim(x, size // _LANES * _LANES, size, axis=last)
-        first = both(lanes[..., : size % _LANES], rest)
-        lanes = lax.concatenate([first, lanes[..., size % _LANES :]], last)
-    while lanes.shape[last] > 1:  # not by a reduction: XLA would make one of both
+    lanes = x
+    while (size := lanes.shape[last]) > _LANES:
+        num = _LANES * -(-size // (_LANES * WINDOW))  # of a longer column XLA would store all numbers once more
+        whole = size // num * num
+        rows, rest = lax.slice_in_dim(lanes, 0, whole, axis=last), lax.slice_in_dim(lanes, whole, size, axis=last)
+        lanes = _bind(equation, [rows.reshape(*x.shape[:last], -1, num)])  # over the last axis but one
+        if whole < size:
+            first = both(lanes[..., : size - whole], rest)
+            lanes = lax.concatenate([first, lanes[..., size - whole :]], last)
+    while lanes.shape[last] > _FEW:  # in halves, or XLA would make one of both reductions
         half = lanes.shape[last] // 2
         lanes = both(lanes[..., :half], lanes[..., half:])
-    found: jax.Array = lanes[..., 0]
+    found: jax.Array = _bind(equation, [lanes])  # a reduction is not computed again for each of its uses
     return found
 
 
@@ -645,9 +648,11 @@ class _Flat(NamedTuple):
 def _flat(program: core.ClosedJaxpr) -> _Flat:
     """Return a closed program with what it calls in the place of each call, for an accelerator also short loops.
 
-    A loop inside of a CUDA graph ends the graph.
+    A loop inside of a CUDA graph ends the graph. What nobody reads, such as a plan that no recorder asks for, is left
+    out.
     """
     limits = _Limits()
+    acting: set[int] = set()  # numbers of equations that do more than to return something, such as printing
     equations: list[_Equation] = []
     constants: dict[_Atom, _Value] = {}
 
@@ -675,12 +680,18 @@ def _flat(program: core.ClosedJaxpr) -> _Flat:
             else:
                 outvars = [_Atom(v.aval) for v in e.outvars]
                 equations.append(_Equation(e.primitive, e.params, invars, outvars))
+                acting.update([len(equations) - 1] if e.effects else ())
             atoms.update(zip(e.outvars, outvars, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
     inputs = [_Atom(v.aval) for v in program.jaxpr.invars]
     outputs = visit(program, inputs)
-    return _Flat(equations, constants, inputs, outputs, limits)
+    read, used = [], set(outputs)
+    for i, equation in reversed(list(enumerate(equations))):
+        if i in acting or not used.isdisjoint(equation.outvars):
+            used.update(equation.invars)
+            read.append(equation)
+    return _Flat(read[::-1], constants, inputs, outputs, limits)
 
 
 def _turns(equation: Any) -> core.ClosedJaxpr:

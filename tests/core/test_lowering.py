@@ -256,7 +256,21 @@ def library(x, y):
             lowering.computed_once(x),
         ),
         lowering.draw_state(jnp.abs(x), jnp.abs(jnp.sin(y[0]))),
+        lowering.where_any(x > y, lambda: 2 * y, x),
+        lowering.where_any(x[0] > y[0], lambda: (2 * y, x[0]), (x, y[0])),
+        _one_row(arms, x, index),
     )
+
+
+def _one_row(arms, x, index):
+    """The row that :func:`lowering.only_row` is asked for; no other is read."""
+
+    def one(i):
+        arm = jax.lax.dynamic_index_in_dim(arms, i, keepdims=False)
+        return arm @ x, arm
+
+    rows = lowering.only_row(one, lambda: (arms @ x, arms), index, (arms[:, 0], arms))
+    return jax.tree.map(lambda v: v[index], rows)
 
 
 def layered(x, y):
@@ -405,6 +419,23 @@ def test_a_branch_that_no_seed_takes_is_not_run():
     jax.effects_barrier()
     assert not seen
     np.testing.assert_array_equal(play(jnp.arange(7.0)), 3 * np.arange(7.0))
+    jax.effects_barrier()
+    assert seen
+
+
+def test_what_nobody_reads_is_not_evaluated():
+    """But what acts, such as a callback, is."""
+    seen = []
+
+    def function(x):
+        jax.debug.callback(lambda: seen.append(1))
+        jnp.cosh(lax.fori_loop(0, 3, lambda _, y: y + 1, x))
+        return x + 1
+
+    play = jax.jit(lambda x: over_seeds(function, (7,), (x,), (True,))[0])
+    names = [e.primitive.name for e in jax.make_jaxpr(play)(jnp.arange(7.0)).eqns[0].params["jaxpr"].eqns]
+    assert not {"cosh", "while", "scan"} & set(names)
+    play(jnp.arange(7.0))
     jax.effects_barrier()
     assert seen
 
