@@ -29,6 +29,7 @@ from jaxvar import parameters, status
 from jaxvar.constants import RadiusConstants
 from jaxvar.lowering import (
     change_layer,
+    computed_once,
     each_used_layer,
     inner,
     is_layer,
@@ -99,7 +100,7 @@ class LayerStats(NamedTuple):
     """Arms as a layer sees them, or with a leading axis all layers."""
 
     width2: jax.Array  # [N]   a^T P a
-    width: jax.Array  # [N]   its root
+    upper: jax.Array  # [N]   the upper confidence bound; the largest number there is while nothing was learned
     pred: jax.Array  # [N]   <a, theta_hat>
 
 
@@ -192,12 +193,18 @@ def layer_arm_stats(layer: Layers, arms: jax.Array) -> ArmStats:
     return ArmStats(quadratic(arms, layer.scaled_inv), inner(arms, layer.theta_hat))
 
 
-def layer_stats(layers: Layers, arms: jax.Array, lam: Number) -> LayerStats:
-    """Return widths and estimates of ``arms [N, d]`` in every layer, [capacity, N] each."""
-    width2 = jnp.sum(arms * arms, axis=1) / lam  # where P is I / lam
-    unused = ArmStats(width2, jnp.zeros_like(width2))
-    found = each_used_layer(lambda layer: layer_arm_stats(layer, arms), layers.count > 0, unused, layers)
-    return LayerStats(found.width2, jnp.sqrt(found.width2), found.pred)
+def layer_stats(layers: Layers, arms: jax.Array, lam: Number, beta: jax.Array) -> LayerStats:
+    """Return what every layer, with the radii ``beta [capacity]``, knows of ``arms [N, d]``, [capacity, N] each."""
+    width2, none = jnp.sum(arms * arms, axis=1) / lam, float(np.finfo(arms.dtype).max)  # where P is I / lam
+    slope = beta / np.sqrt(scales(layers.loss.shape[0], arms.dtype))
+
+    def in_layer(layer: Layers, slope: jax.Array) -> LayerStats:
+        width2, pred = layer_arm_stats(layer, arms)
+        width2 = computed_once(width2)
+        return LayerStats(width2, jnp.where(layer.count > 0, pred + slope * jnp.sqrt(width2), none), pred)
+
+    unused = LayerStats(width2, jnp.full_like(width2, none), jnp.zeros_like(width2))
+    return each_used_layer(in_layer, layers.count > 0, unused, layers, slope)
 
 
 def lowest_wide(width2: jax.Array, num_layers: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -216,13 +223,18 @@ def lowest_wide(width2: jax.Array, num_layers: jax.Array) -> tuple[jax.Array, ja
     return layer, scale / jnp.sqrt(own)
 
 
-def follow_layer(stats: LayerStats, layer: jax.Array, update: LayerUpdate, arms: jax.Array) -> LayerStats:
-    """Return the statistics ``[capacity, N]`` of fixed ``arms [N, d]`` after layer ``layer`` (0: none) has learned."""
-    along = inner(arms, update.direction)
+def follow_layer(
+    stats: LayerStats, layer: jax.Array, update: LayerUpdate, arms: jax.Array, beta: jax.Array
+) -> LayerStats:
+    """Return the statistics ``[capacity, N]`` of fixed ``arms [N, d]`` after layer ``layer`` (0: none) has learned.
+
+    Its radius ``beta []`` is the one after that.
+    """
+    along, slope = inner(arms, update.direction), beta / jnp.sqrt(jnp.where(layer > 0, update.scale, 1))
 
     def after(before: LayerStats) -> tuple[LayerStats, tuple[()]]:
         width2, pred = _followed(before, update, along)
-        return LayerStats(width2, jnp.sqrt(width2), pred), ()
+        return LayerStats(width2, pred + slope * jnp.sqrt(width2), pred), ()
 
     return change_layer(after, stats, layer)[0]
 

@@ -88,9 +88,7 @@ class AveUcb(LayeredAlgorithm):
         index = jnp.minimum(jnp.min(jnp.where(is_empty, slope, none), axis=0), least) * jnp.sqrt(norm2)
         if self.cap is not None:
             index = jnp.minimum(index, self.cap)
-        index = least_over_layers(
-            lambda pred, width, slope: pred + slope * width, index, is_used, stats.pred, stats.width, slope
-        )
+        index = least_over_layers(lambda upper: upper, index, is_used, stats.upper)
         if state.plain is not None:
             kept = state.plain.stats
             width2, pred = ridge.arm_stats(state.plain.regression, arms) if kept is None else kept
@@ -101,7 +99,7 @@ class AveUcb(LayeredAlgorithm):
         width2 = each_used_layer(lambda width2: take(width2, action), is_used, own, stats.width2)
         layer, weight = ridge.lowest_wide(width2, num_layers)
         # An empty layer l has width 2^l |a|: some l <= L is wide enough exactly if |a| >= 4^-L.
-        deeper = (layer == 0) & (num_layers > self.capacity) & (jnp.sqrt(own) >= 4.0**-num_layers)
+        deeper = (layer == 0) & (num_layers > self.capacity) & (jnp.sqrt(own) >= jnp.exp2(-2 * num_layers))
         finite = jnp.isfinite(jnp.max(side.present(index), axis=0))
         lost = jnp.where(deeper, status.CAPACITY, 0) | jnp.where(finite, 0, status.NONFINITE)
         return Choice(action, layer, weight, lost.astype(jnp.int32))
@@ -114,7 +112,7 @@ class AveUcb(LayeredAlgorithm):
         q, lower = ridge.scales(self.capacity, self.dtype), jnp.asarray(-jnp.inf, self.dtype)
         stats = self.stats(state, arms)
         for i in range(self.capacity):
-            bound = stats.pred[i] - state.beta_hat[i] / np.sqrt(q[i]) * stats.width[i]
+            bound = stats.pred[i] - state.beta_hat[i] * jnp.sqrt(stats.width2[i] / q[i])
             lower = jnp.maximum(lower, jnp.where(i < self.num_layers, bound, -jnp.inf))
         return self.top(lower, side.mask(arms.shape[0]))
 

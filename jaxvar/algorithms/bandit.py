@@ -9,6 +9,7 @@ units, the unit changes with it, and no choice does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
 import chex
@@ -76,7 +77,12 @@ def declare_memory(what: str) -> Any:
 @jax.custom_jvp
 def near(values: jax.Array, top: jax.Array, tolerance: Any, unit: Number) -> jax.Array:
     """Return which of the ``values [N, ...]`` are within the tolerance of the best, ``top [...]``, bool [N, ...]."""
-    return values >= (top - tolerance * jnp.maximum(unit, jnp.abs(top)))[None]
+    return values >= _level(top, tolerance, unit)[None]
+
+
+def _level(top: jax.Array, tolerance: Any, unit: Number) -> jax.Array:
+    """Return the least value that is within the tolerance of the best."""
+    return top - tolerance * jnp.maximum(unit, jnp.abs(top))
 
 
 near.defjvp(blocks.not_differentiable)
@@ -85,6 +91,15 @@ near.defjvp(blocks.not_differentiable)
 def best(values: jax.Array, allowed: jax.Array, tolerance: Any, unit: Number) -> jax.Array:
     """Return which of the ``allowed [N, ...]`` have a value within the tolerance of the best, bool [N, ...]."""
     return allowed & near(values, lowering.largest(jnp.where(allowed, values, -jnp.inf)), tolerance, unit)
+
+
+def widest(width2: jax.Array, largest: jax.Array, scale: jax.Array, tolerance: Any, unit: Number) -> jax.Array:
+    """Return which widths are within the tolerance of the largest, bool [N], given their squares times ``scale []``.
+
+    The ``largest []`` of the squares ``width2 [N]`` is known, so that one root is taken instead of N.
+    """
+    level = jnp.maximum(_level(jnp.sqrt(largest * (1 / scale)), tolerance, unit), 0)
+    return width2 >= scale * level**2
 
 
 def pick(candidates: jax.Array, key_data: jax.Array, rule: str) -> jax.Array:
@@ -179,18 +194,27 @@ class Eliminating(FixedArms):
     explore: str = choice(*EXPLORE, default="widest", doc=EXPLORE_DOC)
 
     def explore_or_best(
-        self, learns: jax.Array, width: jax.Array, upper: jax.Array, allowed: jax.Array, words: jax.Array
+        self,
+        learns: jax.Array,
+        widest: jax.Array,
+        upper: Callable[[], jax.Array],
+        allowed: jax.Array,
+        words: jax.Array,
     ) -> jax.Array:
         """Return one of the ``allowed [N]`` arms: by ``explore`` where a layer ``learns []``, else the best, [].
 
-        Arms have the ``width [N]`` and the ``upper [N]`` confidence bound.
+        The ``widest [N]`` of them are known; ``upper()`` returns the upper confidence bounds ``[N]`` of all arms.
         """
+
+        def of_best() -> jax.Array:
+            return best(upper(), allowed, self.tie_tolerance, self.unit)
+
         if self.explore == "optimistic":
-            return self.best(upper, words, allowed)
+            return pick(of_best(), words, self.ties)
         if self.explore == "widest":
-            return self.best(jnp.where(learns, width, upper), words, allowed)
+            return pick(lowering.where_any(~learns, of_best, allowed & widest), words, self.ties)
         explored = pick(allowed, words, "lowest" if self.explore == "first" else "random")
-        return jnp.where(learns, explored, self.best(upper, words, allowed))
+        return jnp.where(learns, explored, pick(of_best(), words, self.ties))
 
 
 @pytree

@@ -12,7 +12,7 @@ from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.algorithms.save import LayeredAlgorithm, LayeredState, descend
 from jaxvar.algorithms.thompson import NORMALS
 from jaxvar.claims import Claim
-from jaxvar.lowering import inner, take
+from jaxvar.lowering import inner
 from jaxvar.parameters import factory, part, pytree
 
 CLAIM = Claim("LinVDTS-R", "Xu, Min, Wang 2023", "d^1.5 sqrt(sum sigma^2) + d^1.5", constants="reconstructed")
@@ -51,15 +51,12 @@ class LinVdts(LayeredAlgorithm):
         scaled_inv = jnp.eye(self.dim, dtype=self.dtype)
         for i in range(self.capacity):
             scaled_inv = jnp.where(end.number == i + 1, state.layers.scaled_inv[i], scaled_inv)
-        learns = end.layer > 0
         z = random.normal(random.bits(words, (self.dim,), stream=NORMALS), self.dtype)
         turned = cholesky.times(cholesky.factor(scaled_inv), z)  # Sigma^-1 is P / q
         sampled = end.pred + end.beta / jnp.sqrt(end.scale) * inner(arms, turned)
-        allowed = end.active & (~learns | (end.width2 > end.scale))  # |a| > 2^-l in the norm of Sigma^-1
-        action = self.best(sampled, words, allowed)
-        weight = jnp.where(learns, jnp.sqrt(end.scale) / jnp.sqrt(take(end.width2, action)), 0)  # line 15
+        action = self.best(sampled, words, end.allowed)
         broken = jnp.where(jnp.isfinite(jnp.max(side.present(sampled), axis=0)), 0, status.INDEFINITE)
-        return Choice(action, end.layer, weight, (end.lost | broken).astype(jnp.int32))
+        return Choice(action, end.layer, end.weight(action), (end.lost | broken).astype(jnp.int32))
 
 
 lin_vdts = factory(LinVdts)

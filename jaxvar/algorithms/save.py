@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxvar import constants as presets
 from jaxvar import parameters, random, ridge, sharp, status
+from jaxvar.algorithms import bandit
 from jaxvar.algorithms.bandit import Eliminating, FixedArms, declare_capacity
 from jaxvar.algorithms.ellipsoid import EllipsoidState
 from jaxvar.algorithms.interface import Choice, Confidence, Side, by_rule
@@ -67,10 +68,9 @@ class LayeredAlgorithm(FixedArms):
     def init(self) -> LayeredState:
         """Return empty layers (lines 1-2)."""
         layers = ridge.init_layers(self.dim, self.capacity, 1, self.dtype)
-        stats = None
+        beta_hat, stats = ridge.initial_radius(self.constants, self.capacity, self.dtype), None
         if self.fixed_arms is not None:
-            stats = ridge.layer_stats(layers, self.fixed_arms, 1)
-        beta_hat = ridge.initial_radius(self.constants, self.capacity, self.dtype)
+            stats = ridge.layer_stats(layers, self.fixed_arms, 1, beta_hat)
         return LayeredState(layers, beta_hat, jnp.int32(0), jnp.int32(0), stats)
 
     def update(self, state: LayeredState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LayeredState:
@@ -81,7 +81,7 @@ class LayeredAlgorithm(FixedArms):
         beta = self.refreshed_radius(update, state.round + 1)
         stats = state.stats
         if stats is not None and self.fixed_arms is not None:
-            stats = ridge.follow_layer(stats, choice.layer, update, self.fixed_arms)
+            stats = ridge.follow_layer(stats, choice.layer, update, self.fixed_arms, beta)
         return LayeredState(
             layers=layers,
             beta_hat=jnp.where(here, beta, state.beta_hat),
@@ -104,8 +104,8 @@ class LayeredAlgorithm(FixedArms):
         return ridge.radius(*sums, self.constants, self.noise_bound, log0, log1)
 
     def stats(self, state: LayeredState, arms: jax.Array) -> ridge.LayerStats:
-        """Return widths and estimates of all arms in every layer, [capacity, N]; those of fixed arms are kept."""
-        return ridge.layer_stats(state.layers, arms, 1) if state.stats is None else state.stats
+        """Return what every layer knows of all arms, [capacity, N] each; of fixed arms it is kept."""
+        return ridge.layer_stats(state.layers, arms, 1, state.beta_hat) if state.stats is None else state.stats
 
     def recommend(self, state: LayeredState, arms: jax.Array, side: Side) -> jax.Array:
         """Return the arm of ``arms [num_arms, dim]`` with the largest estimate of the deepest layer that is done, [].
@@ -130,7 +130,8 @@ class End(NamedTuple):
     """The layer in which a round ends, and the arms as seen from it."""
 
     active: jax.Array  # [N]   bool, the arms that survived all layers before
-    width2: jax.Array  # [N]   squared widths
+    width2: jax.Array  # [N]   squared widths, times 4^-l
+    largest: jax.Array  # []   of the active arms
     pred: jax.Array  # [N]   estimates
     done: jax.Array  # [N]   estimates of the deepest layer that is done, see `recommend`; else those of this one
     beta: jax.Array  # []   the radius
@@ -138,6 +139,15 @@ class End(NamedTuple):
     number: jax.Array  # []   int32, l; 0 where it is not stored
     layer: jax.Array  # []   int32, l where the layer learns, 0 where every width is at most alpha
     lost: jax.Array  # []   int32, status bits
+
+    @property
+    def allowed(self) -> jax.Array:
+        """The arms to choose among: of the active ones, where the layer learns, those with ``|a| > 2^-l``, bool [N]."""
+        return self.active & ((self.layer == 0) | (self.width2 > self.scale**2))
+
+    def weight(self, action: jax.Array) -> jax.Array:
+        """Return ``2^-l / |a|`` of the chosen arm (line 15), []; 0 where the layer does not learn."""
+        return jnp.where(self.layer > 0, self.scale / jnp.sqrt(take(self.width2, action)), 0)
 
 
 @pytree
@@ -172,13 +182,14 @@ class Save(Eliminating, LayeredAlgorithm):
 
     def decide(self, end: End, words: jax.Array) -> Choice:
         """Choose among the active arms of the layer where the round ends (lines 8 and 14-15)."""
-        learns = end.layer > 0
-        width = jnp.sqrt(end.width2)
-        upper = end.pred + end.beta * width
-        allowed = end.active & (~learns | (end.width2 > end.scale))  # |a| > 2^-l in the norm of Sigma^-1
-        action = self.explore_or_best(learns, width, upper, allowed, words)
-        weight = jnp.where(learns, jnp.sqrt(end.scale) / take(width, action), 0)  # line 15
-        return Choice(action, end.layer, weight, end.lost.astype(jnp.int32))
+        q, width2 = end.scale, end.width2
+        widest = bandit.widest(width2, end.largest, q, self.tie_tolerance, self.unit)
+
+        def upper() -> jax.Array:
+            return end.pred + end.beta * jnp.sqrt(width2 * (1 / q))
+
+        action = self.explore_or_best(end.layer > 0, widest, upper, end.allowed, words)
+        return Choice(action, end.layer, end.weight(action), end.lost.astype(jnp.int32))
 
 
 save = factory(Save)
@@ -206,8 +217,8 @@ def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array, side: 
     def enter(
         before: Descent, stats: ridge.ArmStats, number: jax.Array, q: jax.Array, beta: jax.Array, num: jax.Array
     ) -> Descent:
-        (stopped, finite, any_done, end), (scaled_width2, estimate) = before, stats
-        largest = jnp.max(jnp.where(end.active, scaled_width2, 0), axis=0)
+        (stopped, finite, any_done, end), (width2, estimate) = before, stats
+        largest = jnp.max(jnp.where(end.active, width2, 0), axis=0)
         certain = largest <= q * self.alpha**2  # line 7: every active width is at most alpha
         explores = ~certain & (largest > q**2)  # line 13: some active width is above 2^-l
 
@@ -218,7 +229,8 @@ def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array, side: 
         keep = estimate >= best - 2 * jnp.sqrt(q) * beta
         end = End(
             active=end.active & (keep | stopped | ends),
-            width2=jnp.where(ends, scaled_width2 * (1 / q), end.width2),
+            width2=jnp.where(ends, width2, end.width2),
+            largest=jnp.where(ends, largest, end.largest),
             pred=jnp.where(ends, estimate, end.pred),
             done=jnp.where(here | (ends & ~any_done), estimate, end.done),
             beta=jnp.where(ends, beta, end.beta),
@@ -231,7 +243,7 @@ def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array, side: 
 
     active = jnp.ones(num_arms, bool) if side.available is None else side.available
     none, zero, no = jnp.zeros(num_arms, self.dtype), jnp.int32(0), jnp.zeros((), bool)
-    start = End(active, none, none, none, none[0], jnp.ones((), self.dtype), zero, zero, zero)
+    start = End(active, none, none[0], none, none, none[0], jnp.ones((), self.dtype), zero, zero, zero)
     stats = state.layers if state.stats is None else ridge.ArmStats(state.stats.width2, state.stats.pred)
     numbers = np.arange(1, capacity + 1, dtype=np.int32)
     stopped, finite, _, end = down_layers(
@@ -319,8 +331,8 @@ class FixedSave:
         layer = jnp.where(certain, 0, state.number)
         lost = jnp.where(state.number > self.capacity, status.CAPACITY, 0)
         lost = jnp.where(jnp.isfinite(largest), lost, status.NONFINITE)
-        width2, pred = state.stats.width2 * (1 / q), state.stats.pred
-        end = End(state.active, width2, pred, pred, state.beta, q, state.number, layer, lost)
+        width2, pred = state.stats
+        end = End(state.active, width2, largest, pred, pred, state.beta, q, state.number, layer, lost)
         return self.save.decide(end, random.key_words(key))
 
     def update(

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvar import parameters, random, ridge, status
-from jaxvar.algorithms.bandit import EXPLORE, EXPLORE_DOC, BoundedBandit, Eliminating, at_layer
+from jaxvar.algorithms.bandit import EXPLORE, EXPLORE_DOC, BoundedBandit, Eliminating, at_layer, best
 from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.claims import Claim
 from jaxvar.parameters import Number, choice, count, factory, number, pytree
@@ -116,7 +116,8 @@ class SupLinUcb(BoundedBandit, Eliminating):
         end = self.descend(state, arms, side)
         allowed = end.active & ((end.layer == 0) | (end.width > end.scale))
         words = random.key_words(key)
-        action = self.explore_or_best(end.layer > 0, end.width, end.pred + end.width, allowed, words)
+        widest = best(end.width, allowed, self.tie_tolerance, self.unit)
+        action = self.explore_or_best(end.layer > 0, widest, lambda: end.pred + end.width, allowed, words)
         return Choice(action, end.layer, (end.layer > 0).astype(self.dtype), end.lost.astype(jnp.int32))
 
     def recommend(self, state: SupLinUcbState, arms: jax.Array, side: Side) -> jax.Array:

@@ -14,7 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import cholesky, parameters, random, ridge, status
-from jaxvar.algorithms.bandit import EXPLORE, EXPLORE_DOC, Eliminating, FixedArms, declare_capacity, declare_memory
+from jaxvar.algorithms.bandit import (
+    EXPLORE,
+    EXPLORE_DOC,
+    Eliminating,
+    FixedArms,
+    best,
+    declare_capacity,
+    declare_memory,
+)
 from jaxvar.algorithms.interface import Ellipsoids, Pair, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.lowering import combine, gram, inner, is_layer, largest, quadratic, take
@@ -228,7 +236,8 @@ class Vacdb(LogisticDuels, Eliminating):
         (first, second), end = pairs(arms.shape[0]), self.descend(state, arms, side)
         learns = end.layer > 0
         allowed = end.active[first] & end.active[second] & (~learns | (end.width > jnp.sqrt(end.scale)))
-        chosen = self.explore_or_best(learns, end.width, end.upper, allowed, random.key_words(key))
+        widest = best(end.width, allowed, self.tie_tolerance, self.unit)
+        chosen = self.explore_or_best(learns, widest, lambda: end.upper, allowed, random.key_words(key))
         weight = jnp.where(learns, jnp.sqrt(end.scale) / take(end.width, chosen), 0)
         return Pair(take(jnp.asarray(first), chosen), take(jnp.asarray(second), chosen), end.layer, weight, end.lost)
 

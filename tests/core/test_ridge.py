@@ -14,6 +14,7 @@ import jaxvar as jv
 from jaxvar import lowering, ridge
 
 CAPACITY = 5
+BETA = jnp.linspace(0.5, 2.0, CAPACITY)  # radii
 NUM_OBSERVED = 80
 
 fixed_profile = settings(
@@ -50,10 +51,10 @@ def _learn_all(layer: jax.Array, x: jax.Array, reward: jax.Array, lam: jax.Array
     def step(carry: Any, observation: Any) -> Any:
         layers, stats = carry
         layers, update = ridge.observe(layers, *observation, lam)
-        stats = ridge.follow_layer(stats, observation[0], update, arms)
+        stats = ridge.follow_layer(stats, observation[0], update, arms, BETA[observation[0] - 1])
         return (layers, stats), update
 
-    stats = ridge.layer_stats(layers, arms, lam)
+    stats = ridge.layer_stats(layers, arms, lam, BETA)
     return jax.lax.scan(step, (layers, stats), (layer, x, reward))
 
 
@@ -207,8 +208,11 @@ def test_followed_statistics_equal_fresh_ones(data: Data, seed: int) -> None:
     """Fails if the statistics of fixed arms move with another gain, step or direction than their layer."""
     arms = np.random.default_rng(seed).normal(size=(7, data.x.shape[1]))
     layers, stats, _ = learn_all(data, arms)
-    for i, (width2, _, pred) in enumerate(zip(*ridge.layer_stats(layers, arms, data.lam), strict=True)):
+    for i, (width2, upper, pred) in enumerate(zip(*ridge.layer_stats(layers, arms, data.lam, BETA), strict=True)):
         np.testing.assert_allclose(stats.width2[i], width2, rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(stats.upper[i], upper, rtol=1e-9)
+        if layers.count[i] > 0:
+            np.testing.assert_allclose(upper, pred + BETA[i] * np.sqrt(width2 * 4.0 ** (i + 1)), rtol=1e-10)
         np.testing.assert_allclose(stats.pred[i], pred, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(width2, np.einsum("nd,de,ne->n", arms, layers.scaled_inv[i], arms), rtol=1e-10)
         np.testing.assert_allclose(pred, arms @ layers.theta_hat[i], rtol=1e-10, atol=1e-13)
@@ -233,8 +237,10 @@ def test_a_layered_algorithm_keeps_the_statistics_of_every_layer(data: Data, see
     """Fails if another layer's statistics move than those of the layer that learned."""
     arms = np.random.default_rng(seed).normal(size=(7, data.x.shape[1]))
     state = _learn_with_fixed_arms(data.layer, data.x, data.reward, arms, dim=data.x.shape[1])
-    for i, (width2, _, pred) in enumerate(zip(*ridge.layer_stats(state.layers, arms, 1), strict=True)):
+    found = ridge.layer_stats(state.layers, arms, 1, state.beta_hat)
+    for i, (width2, upper, pred) in enumerate(zip(*found, strict=True)):
         np.testing.assert_allclose(state.stats.width2[i], width2, rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(state.stats.upper[i], upper, rtol=1e-9)
         np.testing.assert_allclose(state.stats.pred[i], pred, rtol=1e-10, atol=1e-12)
 
 
