@@ -6,7 +6,7 @@ Stages are counted from 0. The functions are those of :mod:`jaxvar.game`, with e
 from __future__ import annotations
 
 import inspect
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -80,12 +80,15 @@ def step(
     instance, facts = fixed.instance, fixed.facts
     model = model_of(environment, instance)
     k_contexts, k_noise, k_algorithm = game.round_keys(carry)
-    takes_key = "key" in inspect.signature(algorithm.plan).parameters
-    plan = algorithm.plan(carry.state, model, **({"key": k_algorithm} if takes_key else {}))
-    game.check_returned(algorithm, "plan", plan, {"policy": (model.horizon, instance.reward.shape[0])})
-    value = getattr(plan, "value", None)
     words = random.bits(random.key_words(k_noise), (model.horizon,))
     u = random.uniform(random.bits(random.key_words(k_contexts), ()), instance.initial.dtype)
+    first = draw_state(instance.initial, u)
+    taken = inspect.signature(algorithm.plan).parameters
+    given: dict[str, Any] = {"key": k_algorithm} if "key" in taken else {}
+    whole = algorithm.plan(carry.state, model, **given)  # for recorders: where none reads it, it is not computed
+    plan = algorithm.plan(carry.state, model, **given | {"first": first}) if "first" in taken else whole
+    game.check_returned(algorithm, "plan", whole, {"policy": (model.horizon, instance.reward.shape[0])})
+    value = getattr(plan, "value", None)
 
     def move(
         loop: tuple[ArrayTree, jax.Array], now: tuple[jax.Array, jax.Array]
@@ -101,11 +104,10 @@ def step(
         return (state, visit.next_state), (visit, StepInfo(layer, weight))
 
     stages = jnp.arange(model.horizon, dtype=jnp.int32)
-    first = draw_state(instance.initial, u)
     (state, _), (visits, info) = jax.lax.scan(move, (carry.state, first), (stages, words))
 
     played = planning.policy_values(instance.transition, instance.reward, plan.policy)
-    gap, optimistic, variance, value_variance = _summary(facts.optimal, played, value, visits)
+    gap, optimistic, variance, value_variance = _summary(facts.optimal, played, getattr(whole, "value", None), visits)
     event = records.EpisodeEvent(
         round=episode,
         action=visits.action,
@@ -118,14 +120,14 @@ def step(
         state=state,
         optimistic=None if value is None else optimistic,
         value_variance=None if value is None else value_variance,
-        plan=plan,
+        plan=whole,
         visits=visits,
     )
     memories = tuple(r.update(m, event, algorithm, instance) for r, m in zip(recorders, carry.memories, strict=True))
     # What is not finite in a later stage is in all before it: a value is a sum over all next states.
     finite = jnp.isfinite(gap) & (True if value is None else jnp.isfinite(take(value[0], first)))
     after = game.finish(carry, fixed, state, memories, finite, episode, facts.status)
-    return after, (event._replace(plan=None, visits=None), plan, visits)  # a trace keeps each of them once
+    return after, (event._replace(plan=None, visits=None), whole, visits)  # a trace keeps each of them once
 
 
 def _facts(transition: jax.Array, reward: jax.Array, initial: jax.Array, horizon: int) -> Facts:

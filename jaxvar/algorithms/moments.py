@@ -168,13 +168,15 @@ class HighOrder(Planner):
         known_model(model, self.dim, self.horizon)
         return init_moments(self.dim, (self.num_moments,), self.lam, self.dtype)
 
-    def plan(self, state: MomentState, model: Model, key: jax.Array | None = None) -> MomentPlan:
+    def plan(
+        self, state: MomentState, model: Model, key: jax.Array | None = None, first: jax.Array | None = None
+    ) -> MomentPlan:
         """Plan the coming episode with the first moment's ellipsoid; without a key ties go to the lowest action."""
         regressions = state.regressions
         theta_hat, shape = regressions.theta_hat[0], regressions.sigma_inv[0] * self.radius(state.steps) ** 2
         bound = functools.partial(ellipsoid_bound, theta_hat=theta_hat, shape=shape)
         known = known_model(model, self.dim, self.horizon)
-        plan = self.optimistic_plan(known, bound, key, self.value_bound)
+        plan = self.optimistic_plan(known, bound, key, self.value_bound, first=first)
         return MomentPlan(plan.q, plan.value, plan.policy, regressions)
 
     def learn(

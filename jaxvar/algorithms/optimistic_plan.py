@@ -28,6 +28,7 @@ from jaxvar.lowering import (
     largest,
     lowest,
     norm,
+    only_row,
     row_of,
     stored_or_anew,
     take,
@@ -87,6 +88,7 @@ class Planner(Greedy):
         key: jax.Array | None,
         value_bound: Number = 1.0,
         stages: Arrays | None = None,
+        first: jax.Array | None = None,
     ) -> Plan:
         """Plan an episode.
 
@@ -97,6 +99,7 @@ class Planner(Greedy):
           key: the episode's; without it ties go to the lowest action.
           value_bound: no value is larger, [].
           stages: arrays ``[H, ...]`` of which each stage's bound is made, where stages do not share one.
+          first: the state in which the episode begins, int32 []. Told it, only that state is right in the first stage.
         """
         num_states, num_actions, _, dim = model.phi.shape
         by_next = jnp.moveaxis(model.phi, 2, 0).reshape(num_states, num_states * num_actions, dim)
@@ -106,19 +109,37 @@ class Planner(Greedy):
         last_q = jnp.clip(model.reward, 0, value_bound)
         last_policy, last_value = self.greedy(last_q, None if draws is None else draws[-1], value_bound)
 
-        def back(value: jax.Array, given: tuple[jax.Array | None, Arrays | None]) -> tuple[jax.Array, Arrays]:
-            u, here = given
-            feature = jnp.sum(by_next * value[:, None, None], axis=0)  # a sum, which XLA computes once
+        def in_states(
+            phi: jax.Array, reward: jax.Array, value: jax.Array, u: jax.Array | None, here: Arrays | None
+        ) -> Arrays:
+            """Return Q, V, policy and its features for some states, ``phi [S', S A, d]`` and ``reward [S, A]``."""
+            feature = jnp.sum(phi * value[:, None, None], axis=0)  # a sum, which XLA computes once
             upper = bound(feature, *(() if here is None else here))
-            q = jnp.clip(model.reward + upper.reshape(num_states, num_actions), 0, value_bound)
+            q = jnp.clip(reward + upper.reshape(reward.shape), 0, value_bound)
             policy, value = self.greedy(q, u, value_bound)
-            played = take(jnp.moveaxis(feature.reshape(num_states, num_actions, dim), 1, 0), policy)
-            return value, (q, value, policy, played)
+            return q, value, policy, take(jnp.moveaxis(feature.reshape(*reward.shape, dim), 1, 0), policy)
 
-        before_last = jax.tree.map(lambda x: x[:-1], (draws, stages))
-        _, found = lax.scan(back, last_value, before_last, length=model.horizon - 1, reverse=True)
-        last = (last_q, last_value, last_policy, jnp.zeros((num_states, dim), last_q.dtype))
-        q, value, policy, feature = (jnp.concatenate([x, y[None]]) for x, y in zip(found, last, strict=True))
+        def back(value: jax.Array, given: tuple[jax.Array | None, Arrays | None]) -> tuple[jax.Array, Arrays]:
+            found = in_states(by_next, model.reward, value, *given)
+            return found[1], found
+
+        last: Arrays = (last_q, last_value, last_policy, jnp.zeros((num_states, dim), last_q.dtype))
+        planned = 0 if first is None else min(1, model.horizon - 1)  # stages that are planned for the first state alone
+        given = jax.tree.map(lambda x: x[:-1], (draws, stages))
+        in_scan = jax.tree.map(lambda x: x[planned:], given)
+        value, found = lax.scan(back, last_value, in_scan, length=model.horizon - 1 - planned, reverse=True)
+        parts = [found, jax.tree.map(lambda x: x[None], last)]
+        if first is not None and planned:
+            u, here = jax.tree.map(lambda x: x[0], given)
+
+            def in_state(i: jax.Array) -> Arrays:
+                phi = lax.dynamic_slice_in_dim(by_next, i * np.asarray(num_actions, i.dtype), num_actions, axis=1)
+                reward, mine = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, i, 1), (model.reward, u))
+                return jax.tree.map(lambda x: x[0], in_states(phi, reward, value, mine, here))
+
+            stage = only_row(in_state, lambda: back(value, (u, here))[1], first, last)
+            parts = [jax.tree.map(lambda x: x[None], stage), *parts]
+        q, value, policy, feature = (jnp.concatenate(v) for v in zip(*parts, strict=True))
         return Plan(q, planning.with_end(value), policy, feature)
 
 

@@ -27,7 +27,7 @@ from jaxvar.algorithms.optimistic_plan import (
     regression_pair,
 )
 from jaxvar.claims import Claim
-from jaxvar.lowering import each_used_layer, least_over_layers, quadratic, transform
+from jaxvar.lowering import each_used_layer, least_over_layers, quadratic, transform, where_any
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, flag, number, part, pytree
 
 CLAIM = Claim(
@@ -132,24 +132,31 @@ class UcrlAve(ConfidentPlanner):
         plain = self.plain.init() if self.intersect else None
         return UcrlAveState(layers, zero, zero, jnp.zeros((), self.dtype), zero, plain)
 
-    def plan(self, state: UcrlAveState, model: Model, key: jax.Array | None = None) -> Plan:
-        """Plan the coming episode (lines 4-8); without a key ties go to the lowest action."""
+    def plan(
+        self, state: UcrlAveState, model: Model, key: jax.Array | None = None, first: jax.Array | None = None
+    ) -> Plan:
+        """Plan the coming episode (lines 4-8); without a key ties go to the lowest action.
+
+        Told the ``first`` state, int32 [], no other is planned for in the first stage.
+        """
         layers, beta = state.layers, self.radii(state)
         # beta |f|_{Sigma^-1} = sqrt(f^T (beta^2 / q) P f)
         shapes = layers.scaled_inv * (beta**2 / ridge.scales(self.capacity, self.dtype))[:, None, None]
-        is_used, slope = layers.count > 0, self.empty_slope(state, beta)
+        is_used, slope, none = layers.count > 0, self.empty_slope(state, beta), float(np.finfo(self.dtype).max)
 
         def bound(feature: jax.Array) -> jax.Array:  # line 7
-            least = slope * jnp.sqrt(jnp.sum(feature * feature, axis=1))
-            in_layer = functools.partial(layer_bound, feature)
-            least = least_over_layers(in_layer, least, is_used, layers.theta_hat, shapes)
+            in_layer, norm2 = functools.partial(layer_bound, feature), jnp.sum(feature * feature, axis=1)
+            least = least_over_layers(in_layer, jnp.full_like(norm2, none), is_used, layers.theta_hat, shapes)
+            # Layers without data bound by slope |f|: seldom less, and then a root is needed.
+            is_less = (least > 0) & (slope**2 * norm2 < least**2)
+            least = where_any(is_less, lambda: slope * jnp.sqrt(norm2), least)
             if state.plain is not None:
                 regression, radius = state.plain.regression, self.plain.beta(state.plain)
                 upper = ellipsoid_bound(feature, regression.theta_hat, regression.sigma_inv * radius**2)
                 least = jnp.minimum(least, upper)
             return least
 
-        return self.optimistic_plan(known_model(model, self.dim, self.horizon), bound, key)
+        return self.optimistic_plan(known_model(model, self.dim, self.horizon), bound, key, first=first)
 
     def update(self, state: UcrlAveState, model: Model, plan: Plan, step: Step) -> UcrlAveState:
         """Learn in the lowest uncertain layer (lines 14-19); the plan stays as it is until the episode ends."""
@@ -162,7 +169,7 @@ class UcrlAve(ConfidentPlanner):
         layers, learned = ridge.observe(stored, layer, feature, target, self.lam)  # lines 18-19
         # An empty layer l has width 2^l |f| / sqrt(lam): some l <= L is wide enough exactly if |f| / sqrt(lam) >= 4^-L.
         empty_width = jnp.sqrt(norm2 / self.lam)
-        deeper = (layer == 0) & (num_layers > self.capacity) & (empty_width >= 4.0**-num_layers)
+        deeper = (layer == 0) & (num_layers > self.capacity) & (empty_width >= jnp.exp2(-2 * num_layers))
         finite = jnp.isfinite(empty_width + target)
         lost = jnp.where(deeper, status.CAPACITY, 0) | jnp.where(finite, 0, status.NONFINITE)
         bits, plain = jnp.int32(0), state.plain
@@ -214,12 +221,10 @@ class UcrlAve(ConfidentPlanner):
             logs = self.logs(state.steps)
             before_switch = jnp.ceil(jnp.log2(self.constants.switch * jnp.sqrt(logs[1]))) - 1
 
-            def slope(number: jax.Array) -> jax.Array:
-                beta = ridge.radius(jnp.exp2(-2 * number), 0, 0, 0, self.constants, 1, *logs)
-                return beta * jnp.exp2(number) / jnp.sqrt(self.lam)
-
             last = jnp.minimum(jnp.maximum(before_switch, self.capacity + 1), num_layers)
-            deeper = jnp.minimum(slope(last), slope(num_layers))
+            scale = jnp.exp2(-jnp.stack([last, num_layers]))
+            slopes = ridge.radius(scale**2, 0, 0, 0, self.constants, 1, *logs) / scale / jnp.sqrt(self.lam)
+            deeper = jnp.min(slopes, axis=0)
         return jnp.minimum(jnp.min(stored, axis=0), jnp.where(num_layers > self.capacity, deeper, none))
 
     def confidence(self, state: UcrlAveState) -> Confidence:

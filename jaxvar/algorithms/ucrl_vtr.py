@@ -86,20 +86,22 @@ class UcrlVtr(ValueTargeted):
         zero = jnp.int32(0)
         return UcrlVtrState(ridge.init_ridge(self.dim, self.lam, self.dtype), zero, jnp.zeros((), self.dtype), zero)
 
-    def plan(self, state: UcrlVtrState, model: Model, key: jax.Array | None = None) -> Plan:
+    def plan(
+        self, state: UcrlVtrState, model: Model, key: jax.Array | None = None, first: jax.Array | None = None
+    ) -> Plan:
         """Plan the coming episode; without a key ties go to the lowest action."""
         theta_hat, sigma_inv = state.regression.theta_hat, state.regression.sigma_inv
         model = self._known(model)
         if self.radius == "flat":
             bound = functools.partial(ellipsoid_bound, theta_hat=theta_hat, shape=sigma_inv * self.beta(state) ** 2)
-            return self.optimistic_plan(model, bound, key, self.value_bound)
+            return self.optimistic_plan(model, bound, key, self.value_bound, first=first)
 
         def stage_bound(feature: jax.Array, beta: jax.Array) -> jax.Array:
             return ellipsoid_bound(feature, theta_hat, sigma_inv * beta**2)
 
         left = jnp.asarray(1 - np.arange(model.horizon) / model.horizon, self.dtype)  # of the range, in each stage
         betas = jax.vmap(functools.partial(self.beta, state))(left)
-        return self.optimistic_plan(model, stage_bound, key, self.value_bound, (betas,))
+        return self.optimistic_plan(model, stage_bound, key, self.value_bound, (betas,), first)
 
     def update(self, state: UcrlVtrState, model: Model, plan: Plan, step: Step) -> UcrlVtrState:
         """Learn by one step of ridge regression."""
@@ -198,16 +200,18 @@ class UcrlVtrPlus(ValueTargeted):
         known_model(model, self.dim, self.horizon)
         return moments.init_moments(self.dim, (self.capacity, 2), self.lam, self.dtype)
 
-    def plan(self, state: MomentState, model: Model, key: jax.Array | None = None) -> MomentPlan:
+    def plan(
+        self, state: MomentState, model: Model, key: jax.Array | None = None, first: jax.Array | None = None
+    ) -> MomentPlan:
         """Plan the coming episode; without a key ties go to the lowest action."""
         regressions, beta = state.regressions, self.radii(state.steps).plan
         theta_hat, shape = regressions.theta_hat[:, 0], regressions.sigma_inv[:, 0] * beta**2
         known = known_model(model, self.dim, self.horizon)
         if self.per_step:
-            plan = self.optimistic_plan(known, ellipsoid_bound, key, self.value_bound, stages=(theta_hat, shape))
+            plan = self.optimistic_plan(known, ellipsoid_bound, key, self.value_bound, (theta_hat, shape), first)
         else:
             bound = functools.partial(ellipsoid_bound, theta_hat=theta_hat[0], shape=shape[0])
-            plan = self.optimistic_plan(known, bound, key, self.value_bound)
+            plan = self.optimistic_plan(known, bound, key, self.value_bound, first=first)
         return MomentPlan(plan.q, plan.value, plan.policy, regressions)
 
     def update(self, state: MomentState, model: Model, plan: MomentPlan, step: Step) -> MomentState:

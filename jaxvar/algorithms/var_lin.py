@@ -157,13 +157,15 @@ class VarLin(Netted, ConfidentPlanner):
         slabs = Slabs(*(jnp.zeros(s, self.dtype) for s in (shape, (*shape, self.dim), shape)))
         return VarLinState(mirror, slabs, net._replace(alive=alive), zero, zero, jnp.zeros((), self.dtype), zero)
 
-    def plan(self, state: VarLinState, model: Model, key: jax.Array | None = None) -> Plan:
+    def plan(
+        self, state: VarLinState, model: Model, key: jax.Array | None = None, first: jax.Array | None = None
+    ) -> Plan:
         """Plan the coming episode; without a key ties go to the lowest action."""
 
         def bound(feature: jax.Array) -> jax.Array:
             return nets.support(nets.reflect(feature, state.mirror), state.net, self.cells)
 
-        return self.optimistic_plan(known_model(model, self.dim, self.horizon), bound, key)
+        return self.optimistic_plan(known_model(model, self.dim, self.horizon), bound, key, first=first)
 
     def update(self, state: VarLinState, model: Model, plan: Plan, step: Step) -> VarLinState:
         """Add to the sums; at the end of every ``every``-th episode drop the cells that no longer pass."""

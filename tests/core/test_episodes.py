@@ -52,6 +52,47 @@ def ave(capacity: int = CAPACITY, beta_scale: float = 0.01, num_episodes: int = 
     return jv.ucrl_ave(D, H, num_episodes, **options)
 
 
+@pytest.mark.parametrize("side_by_side", [False, True])
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        pytest.param(ave(), id="ucrl_ave"),
+        pytest.param(ave(ties="lowest", intersect=True), id="ucrl_ave-intersect"),
+        pytest.param(jv.ucrl_vtr(D, H, radius="stage", beta_scale=0.01), id="ucrl_vtr"),
+        slow(jv.ucrl_vtr_plus(D, H, beta_scale=1e-3, norm_bound=0.05), id="ucrl_vtr_plus"),
+        slow(jv.hf_ucrl_vtr_plus(D, H, K, beta_scale=1e-3, norm_bound=0.05), id="hf_ucrl_vtr_plus"),
+    ],
+)
+def test_a_plan_that_is_told_the_first_state_is_the_same_from_there(algorithm: Any, side_by_side: bool) -> None:
+    """Fails if what is not planned is read, or if another state than the first one is planned."""
+    environment = world()
+    instance = environment.init(KEY)
+    model = episodes.model_of(environment, instance)
+
+    def plans(first: jax.Array, stage: jax.Array, state: jax.Array) -> Any:
+        after = algorithm.init(model)
+        for there in (1, 2, 0):  # a few steps, so that bounds are not all alike
+            plan = algorithm.plan(after, model, key=KEY)
+            now = jv.Step(stage, state, plan.policy[stage, state], jnp.int32(there), instance.reward[state, 0])
+            after = algorithm.update(after, model, plan, now)
+        return algorithm.plan(after, model, key=KEY), algorithm.plan(after, model, key=KEY, first=first)
+
+    firsts, states = jnp.arange(S, dtype=jnp.int32), jnp.array([1, 1, 3, 0], jnp.int32)
+    if side_by_side:
+        args = (firsts, jnp.int32(1), states)
+        found = jax.jit(lambda *v: blocks.spread(*blocks.over_seeds(plans, (S,), v, (True, False, True)), (S,)))(*args)
+        seeds = [jax.tree.map(lambda x, i=i: np.asarray(x[..., i]), found) for i in range(S)]
+    else:
+        played = jax.jit(plans)
+        seeds = [jax.tree.map(np.asarray, played(firsts[i], jnp.int32(1), states[i])) for i in range(S)]
+    for first, (whole, told) in enumerate(seeds):
+        for name in ("q", "value", "policy"):
+            ours, theirs = getattr(told, name), getattr(whole, name)
+            np.testing.assert_allclose(ours[1:], theirs[1:], rtol=1e-12, atol=1e-14, err_msg=name)
+            np.testing.assert_allclose(ours[0, first], theirs[0, first], rtol=1e-12, atol=1e-14, err_msg=name)
+        assert np.ptp(whole.value[0]) > 1e-3  # states differ: the wrong one would be seen
+
+
 @functools.cache
 def program(verb: Any, num_seeds: int, **options: Any) -> Any:
     """``jv.run`` or ``jv.trace`` under a caller's own ``vmap`` over seeds and ``jit``, compiled once."""
