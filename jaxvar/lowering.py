@@ -271,7 +271,7 @@ def take(values: jax.Array, index: jax.Array) -> jax.Array:
 
     An ``index []`` picks one row; an index of more axes meets those of the values after the first. One of more than 32
     rows a CPU does look up: of 100 fresh arms the sum took a sixth of OFUL's time, the look-up takes a hundredth.
-    An accelerator does so where all rows have more than 96 numbers (with the layers of :func:`subtract_outer` 7,863
+    An accelerator does so where all rows have more than 96 numbers (with the layers of :func:`learn_in_layer` 7,863
     instead of 12,195 bytes per seed-round of SAVE with fresh arms).
     """
     num = values.shape[0]
@@ -509,24 +509,24 @@ def change_layer(function: Callable[[T], tuple[T, U]], stack: T, layer: jax.Arra
     return _fold_used(write, layer, stack), found
 
 
-def transform_chosen(matrices: jax.Array, vector: jax.Array, layer: jax.Array) -> jax.Array:
-    """Return ``M v`` of one of the symmetric ``matrices [L, d, d]``, that of ``layer []``, [d]; zero for layer 0."""
+def _transform_chosen(matrices: jax.Array, vector: jax.Array, layer: jax.Array) -> jax.Array:
+    """Return ``M v`` of one of the symmetric ``matrices [L, d, d]``, that of ``layer []``, [d]; zero for layer 0.
+
+    On an accelerator, or for one seed alone.
+    """
+    dim = vector.shape[0]
     if on_accelerator():
         if matrices.size > _LOOKED_UP:
             return jnp.where(layer > 0, transform(row_of(matrices, layer - 1), vector), 0)
         # all products come first: to select a matrix takes longer
         products = jnp.sum(matrices * vector[None, :, None], axis=1)
         return jnp.sum(jnp.where(is_layer(matrices.shape[0], layer)[:, None], products, 0), axis=0)
-    dim = vector.shape[0]
 
     def choose(i: jax.Array, is_mine: jax.Array, product: jax.Array) -> jax.Array:
         def add_rows(product: jax.Array, first: jax.Array, num: int) -> jax.Array:
             rows = lax.dynamic_slice(matrices, (i, first, np.uint32(0)), (1, num, dim))[0]
             return product + combine(rows, lax.dynamic_slice_in_dim(vector, first, num)[:, None])
 
-        if not is_alone():
-            matrix = lax.dynamic_index_in_dim(matrices, i, keepdims=False)
-            return jnp.where(is_mine, transform_symmetric(matrix, vector), product)
         # A few rows at a time, which XLA reads where they are: a whole matrix it would copy first (4.3 instead of
         # 5.4 us of processor time per seed-round of AVE-UCB at d = 128, fixed arms).
         size = min(dim, _FEW)
@@ -538,21 +538,67 @@ def transform_chosen(matrices: jax.Array, vector: jax.Array, layer: jax.Array) -
     return _fold_used(choose, layer, jnp.zeros_like(vector))
 
 
-def subtract_outer(matrices: jax.Array, gain: jax.Array, vector: jax.Array, layer: jax.Array) -> jax.Array:
-    """Return ``matrices [L, d, d]`` less ``gain v v^T`` in layer ``layer []`` (0: none)."""
-    if on_accelerator():
-        if matrices.size > _LOOKED_UP:
-            row = jnp.where(layer > 0, layer - 1, matrices.shape[0])
-            return matrices.at[row].add(-gain * outer(vector), mode="drop")
+def _subtract_outer(matrices: jax.Array, gain: jax.Array, vector: jax.Array, layer: jax.Array) -> jax.Array:
+    """Return ``matrices [L, d, d]`` less ``gain v v^T`` in layer ``layer []`` (0: none).
+
+    On an accelerator, or for one seed alone.
+    """
+    if on_accelerator() and matrices.size <= _LOOKED_UP:
         own = jnp.where(is_layer(matrices.shape[0], layer), gain, 0)
         return matrices - own[:, None, None] * outer(vector)[None]
+    if on_accelerator():
+        row = jnp.where(layer > 0, layer - 1, matrices.shape[0])
+        return matrices.at[row].add(-gain * outer(vector), mode="drop")
 
     def subtract(i: jax.Array, is_mine: jax.Array, matrices: jax.Array) -> jax.Array:
-        old = lax.dynamic_slice_in_dim(matrices, i, 1)
-        new = old - gain * outer(jnp.where(is_mine, vector, 0))[None]  # not of another layer: XLA would store v v^T
+        new = lax.dynamic_slice_in_dim(matrices, i, 1) - gain * _own_outer(vector, is_mine)
         return lax.dynamic_update_slice_in_dim(matrices, new, i, 0)
 
     return _fold_used(subtract, layer, matrices)
+
+
+def _own_outer(vector: jax.Array, is_mine: jax.Array) -> jax.Array:
+    """Return ``v v^T`` in the seed's own layer and 0 in others, [1, d, d]; were it always v v^T, XLA would store it."""
+    return outer(jnp.where(is_mine, vector, 0))[None]
+
+
+def learn_in_layer(
+    learn: Callable[[jax.Array, T], tuple[jax.Array, T, U]],
+    matrices: jax.Array,
+    numbers: T,
+    vector: jax.Array,
+    layer: jax.Array,
+) -> tuple[jax.Array, T, U]:
+    """Return ``matrices [L, d, d]`` and ``numbers [L, ...]`` after layer ``layer []`` (0: none) has learned.
+
+    ``learn(u, own)`` is told ``u = M v``, [d], and the layer's numbers, and returns the gain g in ``M - g u u^T``, the
+    new numbers, and what else it found. A CPU reads all of a layer in one loop, and writes it in another.
+    """
+    if on_accelerator() or is_alone():
+        u = _transform_chosen(matrices, vector, layer)
+
+        def change(own: T) -> tuple[T, tuple[jax.Array, U]]:
+            gain, new, found = learn(u, own)
+            return new, (gain, found)
+
+        new, (gain, found) = change_layer(change, numbers, layer)
+        return _subtract_outer(matrices, gain, u, layer), new, found
+
+    def read(i: jax.Array, is_mine: jax.Array, found: tuple[jax.Array, T]) -> tuple[jax.Array, T]:
+        matrix, own = _slice((matrices, numbers), i)
+        return jax.tree.map(lambda x, y: jnp.where(is_mine, x, y), (transform_symmetric(matrix, vector), own), found)
+
+    nothing = jax.tree.map(lambda v: jnp.zeros_like(v[0]), numbers)
+    u, own = _fold_used(read, layer, (jnp.zeros_like(vector), nothing))
+    gain, new, found = learn(u, own)
+
+    def write(i: jax.Array, is_mine: jax.Array, stacks: tuple[jax.Array, T]) -> tuple[jax.Array, T]:
+        old = jax.tree.map(lambda v: lax.dynamic_slice_in_dim(v, i, 1), stacks)
+        matrix = old[0] - gain * _own_outer(u, is_mine)
+        rest = jax.tree.map(lambda x, y: jnp.where(is_mine, x[None], y), new, old[1])
+        return jax.tree.map(lambda v, x: lax.dynamic_update_slice_in_dim(v, x, i, 0), stacks, (matrix, rest))
+
+    return *_fold_used(write, layer, (matrices, numbers)), found
 
 
 def is_layer(capacity: int, layer: jax.Array) -> jax.Array:

@@ -33,10 +33,9 @@ from jaxvar.lowering import (
     each_used_layer,
     inner,
     is_layer,
+    learn_in_layer,
     outer,
     quadratic,
-    subtract_outer,
-    transform_chosen,
     transform_symmetric,
 )
 from jaxvar.parameters import Array, Number
@@ -255,16 +254,15 @@ def observe(
     """Let layer ``layer`` (1-based; 0 for none) of the stack learn from ``(x, reward)``."""
     capacity = layers.loss.shape[0]
     q = jnp.sum(jnp.where(is_layer(capacity, layer), scales(capacity, layers.loss.dtype), 0), axis=0)
-    direction = transform_chosen(layers.scaled_inv, x, layer)
-    width2 = jnp.sum(direction * x, axis=0)
-    gain = _gain(q, width2)
 
-    def in_layer(old: Arrays) -> tuple[Arrays, Arrays]:
-        return _learn(old, q, gain, direction, x, reward, lam)
+    def learn(direction: jax.Array, old: Arrays) -> tuple[jax.Array, Arrays, LayerUpdate]:
+        width2 = jnp.sum(direction * x, axis=0)
+        gain = _gain(q, width2)
+        numbers, found = _learn(old, q, gain, direction, x, reward, lam)
+        return gain, numbers, LayerUpdate(direction, gain, width2, q, *found)
 
-    numbers, found = change_layer(in_layer, tuple(layers[1:]), layer)
-    new = Layers(subtract_outer(layers.scaled_inv, gain, direction, layer), *numbers)
-    return new, LayerUpdate(direction, gain, width2, q, *found)
+    scaled_inv, numbers, update = learn_in_layer(learn, layers.scaled_inv, tuple(layers[1:]), x, layer)
+    return Layers(scaled_inv, *numbers), update
 
 
 def _gain(q: jax.Array, width2: jax.Array) -> jax.Array:

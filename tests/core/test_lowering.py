@@ -282,8 +282,7 @@ def layered(x, y):
     learned = jnp.where(is_used, x[0] * numbers.astype(float), 0)  # nothing by the layers that are not used
     return (
         layer,
-        lowering.transform_chosen(stack, y, layer),
-        lowering.subtract_outer(stack, x[1], y, layer),
+        lowering.learn_in_layer(lambda u, v: (u[1], (v[0] * 2, v[1] + u), u), stack, (learned, stack[:, 1]), y, layer),
         lowering.change_layer(lambda v: ((v[0] * 2, v[1] + y[0]), v[1] * y), (stack, stack[:, 0]), layer),
         lowering.each_used_layer(lambda v: (v * y[0], y + v), is_used, (0 * y[0], y), learned),
         lowering.least_over_layers(lambda m, v: m[0] @ y + v, x, is_used, stack, x[0] * stack[:, 1, 1]),
@@ -827,8 +826,7 @@ def test_both_forms_draw_the_same_arms(dim):
 
 def layers_in_use(layers, arms, layer):
     return (
-        lowering.transform_chosen(layers, arms[0], layer),
-        lowering.subtract_outer(layers, 0.5, arms[0], layer),
+        lowering.learn_in_layer(lambda u, v: (0.5, v - u, u), layers, layers[:, 0], arms[0], layer),
         lowering.change_layer(lambda v: (-v, v[0]), layers, layer),
     )
 
@@ -856,12 +854,12 @@ def test_all_forms_compute_the_same(dim):
             )
             layers = np.stack([matrix, 2 * matrix, 3 * matrix])
             for layer in range(4):
-                found, after, (changed, own) = layers_in_use(jnp.asarray(layers), arms, jnp.int32(layer))
-                is_mine = np.arange(1, 4) == layer
-                np.testing.assert_allclose(found, layer * matrix @ arms[0], rtol=1e-10, atol=1e-10)
-                np.testing.assert_allclose(
-                    after, layers - 0.5 * is_mine[:, None, None] * np.outer(arms[0], arms[0]), rtol=1e-13
-                )
+                (after, rows, found), (changed, own) = layers_in_use(jnp.asarray(layers), arms, jnp.int32(layer))
+                is_mine, direction = np.arange(1, 4) == layer, layer * matrix @ arms[0]
+                np.testing.assert_allclose(found, direction, rtol=1e-10, atol=1e-10)
+                move = is_mine[:, None, None] * np.outer(direction, direction)
+                np.testing.assert_allclose(after, layers - 0.5 * move, rtol=1e-9, atol=1e-9 * (1 + np.max(move)))
+                np.testing.assert_allclose(rows, layers[:, 0] - is_mine[:, None] * direction, rtol=1e-9, atol=1e-9)
                 np.testing.assert_array_equal(changed, np.where(is_mine[:, None, None], -layers, layers))
                 np.testing.assert_array_equal(own, np.sum(layers[is_mine], axis=0)[0])
             bounds = np.stack([np.sum(arms @ m * arms, axis=1) + (-1) ** i * 99 for i, m in enumerate(layers)])
