@@ -26,6 +26,7 @@ _CACHE_BYTES = 2**30  # of compiled programs; those unused for longest are remov
 _WHOLE_LOOPS = "xla_cpu_small_while_loop_byte_threshold=1000000000"
 _WIDEST_VECTORS = "--xla_cpu_prefer_vector_width=512"
 _NO_LIBRARY = "--xla_cpu_experimental_ynn_fusion_type="  # of reductions: it cannot be part of a native loop
+_NO_EMITTERS = "--xla_cpu_use_fusion_emitters=false"  # for what is outside of loops: compiled 0.1 to 0.4 s sooner
 
 
 class Verb(NamedTuple):
@@ -179,8 +180,11 @@ def tune_cpu(num_devices: int | None = None) -> None:
         flags = f"{flags} --xla_backend_extra_options={_WHOLE_LOOPS}"
     if "prefer_vector_width" not in flags:
         flags = f"{flags} {_WIDEST_VECTORS}"
-    if jax.version.__version_info__ >= (0, 10) and "ynn_fusion_type" not in flags:  # XLA ends at flags it does not know
+    version = jax.version.__version_info__  # XLA ends at flags it does not know
+    if version >= (0, 10) and "ynn_fusion_type" not in flags:
         flags = f"{flags} {_NO_LIBRARY}"
+    if version < (0, 11) and "use_fusion_emitters" not in flags:
+        flags = f"{flags} {_NO_EMITTERS}"
     os.environ["XLA_FLAGS"] = flags.strip()
 
 

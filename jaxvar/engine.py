@@ -19,10 +19,12 @@ vectors; with that axis innermost, the loop over the block's runs stays whole an
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
@@ -85,7 +87,8 @@ class Program:
           ids: [3, chunk] algorithm setting, environment setting and seed of each run.
           num_rounds: how many rounds.
         """
-        out = self._program(num_rounds)(*self._placed(ids, 1, num_rounds, None))
+        with _without_collector():
+            out = self._program(num_rounds)(*self._placed(ids, 1, num_rounds, None))
         many = self.mesh.is_multi_process
         found = multihost_utils.process_allgather(out, tiled=True) if many else jax.device_get(out)
         ending = ("status", "status_round")
@@ -102,7 +105,8 @@ class Program:
         """
         if state is None:
             state = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self.shapes)
-        return self._program(num_rounds)(*self._placed(ids, first, num_rounds, state))
+        with _without_collector():
+            return self._program(num_rounds)(*self._placed(ids, first, num_rounds, state))
 
     def traced(self, num_rounds: int) -> Any:
         """Return what :meth:`play` would compile for this many rounds, traced: a loop of known length."""
@@ -110,7 +114,8 @@ class Program:
 
     def compile(self, num_rounds: int) -> Any:
         """Compile what :meth:`advance` will run; it then does not have to."""
-        return self._program(num_rounds).lower(*self._abstract(self.shapes)).compile()
+        with _without_collector():
+            return self._program(num_rounds).lower(*self._abstract(self.shapes)).compile()
 
     def memory(self, num_rounds: int, is_whole: bool = False) -> int:
         """Return the bytes that one device needs while it plays its share of a chunk, by the compiled program.
@@ -173,6 +178,21 @@ class Program:
             return x
         x = np.asarray(x)
         return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Hold Python's garbage collector while a program may be traced.
+
+    It would look at all that JAX has made again and again: a tenth of the first call of UCRL-AVE.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def compiled_bytes(compiled: Any) -> int:

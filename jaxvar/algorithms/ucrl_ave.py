@@ -27,7 +27,7 @@ from jaxvar.algorithms.optimistic_plan import (
     regression_pair,
 )
 from jaxvar.claims import Claim
-from jaxvar.lowering import each_used_layer, least_over_layers, quadratic, transform, where_any
+from jaxvar.lowering import each_used_layer, least_or_root, least_over_layers, quadratic, transform
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, flag, number, part, pytree
 
 CLAIM = Claim(
@@ -147,9 +147,7 @@ class UcrlAve(ConfidentPlanner):
         def bound(feature: jax.Array) -> jax.Array:  # line 7
             in_layer, norm2 = functools.partial(layer_bound, feature), jnp.sum(feature * feature, axis=1)
             least = least_over_layers(in_layer, jnp.full_like(norm2, none), is_used, layers.theta_hat, shapes)
-            # Layers without data bound by slope |f|: seldom less, and then a root is needed.
-            is_less = (least > 0) & (slope**2 * norm2 < least**2)
-            least = where_any(is_less, lambda: slope * jnp.sqrt(norm2), least)
+            least = least_or_root(least, slope**2 * norm2)  # layers without data bound by slope |f|
             if state.plain is not None:
                 regression, radius = state.plain.regression, self.plain.beta(state.plain)
                 upper = ellipsoid_bound(feature, regression.theta_hat, regression.sigma_inv * radius**2)

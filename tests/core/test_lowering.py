@@ -257,6 +257,7 @@ def library(x, y):
         ),
         lowering.draw_state(jnp.abs(x), jnp.abs(jnp.sin(y[0]))),
         lowering.where_any(x > y, lambda: 2 * y, x),
+        lowering.least_or_root(x, y**2),
         lowering.where_any(x[0] > y[0], lambda: (2 * y, x[0]), (x, y[0])),
         _one_row(arms, x, index),
     )
