@@ -164,7 +164,11 @@ class EpisodicAlgorithm(Protocol):
         """Return the state before the first episode."""
 
     def plan(self, state: Any, model: Model) -> Any:
-        """Plan the coming episode."""
+        """Plan the coming episode.
+
+        It may also take ``key``, the episode's, and ``first``, the state in which it begins, int32 []: told that, it
+        need not plan for any other state in the first stage. It is also called without it, for whoever reads the plan.
+        """
 
     def update(self, state: Any, model: Model, plan: Any, step: Step) -> Any:
         """Learn from a step."""

@@ -147,7 +147,7 @@ class UcrlAve(ConfidentPlanner):
         def bound(feature: jax.Array) -> jax.Array:  # line 7
             in_layer, norm2 = functools.partial(layer_bound, feature), jnp.sum(feature * feature, axis=1)
             least = least_over_layers(in_layer, jnp.full_like(norm2, none), is_used, layers.theta_hat, shapes)
-            least = least_or_root(least, slope**2 * norm2)  # layers without data bound by slope |f|
+            least = least_or_root(least, slope, norm2)  # layers without data bound by slope |f|
             if state.plain is not None:
                 regression, radius = state.plain.regression, self.plain.beta(state.plain)
                 upper = ellipsoid_bound(feature, regression.theta_hat, regression.sigma_inv * radius**2)
