@@ -55,7 +55,7 @@ _CPU_CHUNKS = (128, 4096)  # but at least and at most
 _ACCELERATOR_CHUNK = 16384
 _ALONE = (64, 256)  # dimensions, or arms that never change, of which a CPU plays one run at a time: what is a vector of
 # one run then fills its lanes (measured in docs/speed.md)
-_EPISODE_WORK = 8  # a step of an episode, with its share of the plan, takes about as long as this many rounds
+_EPISODE_WORK = 2  # a step of a small problem, with its share of the plan, takes about as long as this many rounds
 
 
 class RunState(NamedTuple):
