@@ -55,7 +55,6 @@ _CPU_CHUNKS = (128, 4096)  # but at least and at most
 _ACCELERATOR_CHUNK = 16384
 _ALONE = (64, 256)  # dimensions, or arms that never change, of which a CPU plays one run at a time: what is a vector of
 # one run then fills its lanes (measured in docs/speed.md)
-_EPISODE_WORK = 2  # a step of a small problem, with its share of the plan, takes about as long as this many rounds
 
 
 class RunState(NamedTuple):
@@ -357,7 +356,7 @@ def chosen_chunk(environment: Environment | EpisodicEnvironment, total: int, num
     if is_accelerator(mesh):
         most, unit = _ACCELERATOR_CHUNK, mesh.size
     else:
-        work = num_rounds * (_EPISODE_WORK * getattr(environment, "horizon", 0) if game.is_episodic(environment) else 1)
+        work = num_rounds * (getattr(environment, "horizon", 1) if game.is_episodic(environment) else 1)
         most = min(max(_CPU_SEED_ROUNDS // work, _CPU_CHUNKS[0]), _CPU_CHUNKS[1])
         largest = widest_block()
         while largest > 1 and mesh.size * largest >= 2 * total:

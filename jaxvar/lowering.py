@@ -326,14 +326,14 @@ def _loop(first: Any, end: Any, turn: Callable[[jax.Array, T], T], start: T) -> 
 def _fold_used(function: Callable[[jax.Array, jax.Array, T], T], layer: jax.Array, start: T) -> T:
     """Return ``start`` after ``function(i, is_mine, value)`` for each layer i that is in use, from 0 in order.
 
-    On a CPU these are all from the least to the largest ``layer []`` of the seeds side by side, mostly one or two:
+    On a CPU these are all from the least to the largest ``layer []`` of the seeds side by side (0: none), mostly one:
     seeds play in step. A layer is then read and written in place (0.19 instead of 0.23 us of processor time per
     seed-round of AVE-UCB with fixed arms, against all of four layers under a mask).
     """
     # Else XLA finds the layer again for each seed, one by one, where it looks for the least.
     layer = _found_once(layer)
-    index = jnp.maximum(layer - 1, 0)
-    first, end = _least_of_block.bind(index), 1 - _least_of_block.bind(-index)
+    first = _least_of_block.bind(jnp.where(layer > 0, layer - 1, np.iinfo(np.int32).max))
+    end = -_least_of_block.bind(-layer)
 
     def turn(i: jax.Array, value: T) -> T:
         return function(i, layer.astype(jnp.uint32) == i + 1, value)
@@ -357,6 +357,37 @@ def only_row(one: Callable[[jax.Array], T], every: Callable[[], T], index: jax.A
 
     found = _fold_used(choose, index + 1, jax.tree.map(lambda x: jnp.zeros_like(x[0]), like))
     return jax.tree.map(lambda x, rows: jnp.broadcast_to(x, rows.shape), found, like)
+
+
+def backwards(turn: Callable[[jax.Array, T], T], last: T, num: int, first: Callable[[T], T] | None = None) -> T:
+    """Return rows ``turn(i, row i + 1)`` up to the ``last`` of ``num``, [num, ...]; row 0 is ``first(row 1)``.
+
+    A CPU writes each row to its place: 0.143 instead of 0.145 us of processor time per step of UCRL-AVE, where a scan
+    stacks rows that are then copied beside the first and the last.
+    """
+    ahead = int(first is not None and num > 1)  # rows that are not made by turns
+    if on_accelerator():
+
+        def stack(row: T, i: jax.Array) -> tuple[T, T]:
+            found = turn(i, row)
+            return found, found
+
+        row, rows = lax.scan(stack, last, np.arange(ahead, num - 1, dtype=np.int32), reverse=True)
+        ends = [jax.tree.map(lambda x: x[None], x) for x in ((first(row), last) if first and ahead else (last,))]
+        return jax.tree.map(lambda *v: jnp.concatenate(v), *ends[:-1], rows, ends[-1])
+
+    def put(rows: T, i: Any, row: T) -> T:
+        return jax.tree.map(lambda v, x: lax.dynamic_update_index_in_dim(v, x, i, 0), rows, row)
+
+    def at(rows: T, i: Any) -> T:
+        return jax.tree.map(lambda v: lax.dynamic_index_in_dim(v, i, keepdims=False), rows)
+
+    def back(i: jax.Array, rows: T) -> T:
+        return put(rows, num - 2 - i, turn(num - 2 - i, at(rows, num - 1 - i)))
+
+    rows = put(jax.tree.map(lambda x: jnp.zeros((num, *x.shape), x.dtype), last), num - 1, last)
+    rows = lax.fori_loop(0, num - 1 - ahead, back, rows)
+    return put(rows, 0, first(at(rows, 1))) if first and ahead else rows
 
 
 def _deepest(is_used: jax.Array) -> jax.Array:

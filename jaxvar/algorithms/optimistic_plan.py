@@ -23,6 +23,7 @@ from jaxvar import planning, random
 from jaxvar.algorithms import bandit
 from jaxvar.algorithms.interface import Model, Step, by_rule
 from jaxvar.lowering import (
+    backwards,
     combine,
     computed_once,
     largest,
@@ -102,45 +103,39 @@ class Planner(Greedy):
           first: the state in which the episode begins, int32 []. Told it, only that state is right in the first stage.
         """
         num_states, num_actions, _, dim = model.phi.shape
-        by_next = jnp.moveaxis(model.phi, 2, 0).reshape(num_states, num_states * num_actions, dim)
-
+        pairs = model.phi.reshape(num_states * num_actions, num_states, dim)
         draws = self.draws(model, key)
         # No value follows the last stage: its features and their bounds are 0.
         last_q = jnp.clip(model.reward, 0, value_bound)
         last_policy, last_value = self.greedy(last_q, None if draws is None else draws[-1], value_bound)
+        last = Plan(last_q, last_value, last_policy, jnp.zeros((num_states, dim), last_q.dtype))
 
         def in_states(
             phi: jax.Array, reward: jax.Array, value: jax.Array, u: jax.Array | None, here: Arrays | None
-        ) -> Arrays:
-            """Return Q, V, policy and its features for some states, ``phi [S', S A, d]`` and ``reward [S, A]``."""
-            feature = jnp.sum(phi * value[:, None, None], axis=0)  # a sum, which XLA computes once
+        ) -> Plan:
+            """Plan a stage for some states, ``phi [S A, S', d]`` and ``reward [S, A]``, before a ``value [S']``."""
+            feature = jnp.sum(phi * value[None, :, None], axis=1)  # a sum, which XLA computes once
             upper = bound(feature, *(() if here is None else here))
             q = jnp.clip(reward + upper.reshape(reward.shape), 0, value_bound)
             policy, value = self.greedy(q, u, value_bound)
-            return q, value, policy, take(jnp.moveaxis(feature.reshape(*reward.shape, dim), 1, 0), policy)
+            return Plan(q, value, policy, take(jnp.moveaxis(feature.reshape(*reward.shape, dim), 1, 0), policy))
 
-        def back(value: jax.Array, given: tuple[jax.Array | None, Arrays | None]) -> tuple[jax.Array, Arrays]:
-            found = in_states(by_next, model.reward, value, *given)
-            return found[1], found
+        def back(stage: jax.Array, after: Plan) -> Plan:
+            given = jax.tree.map(lambda x: planning.at_stage(x, stage), (draws, stages))
+            return in_states(pairs, model.reward, after.value, *given)
 
-        last: Arrays = (last_q, last_value, last_policy, jnp.zeros((num_states, dim), last_q.dtype))
-        planned = 0 if first is None else min(1, model.horizon - 1)  # stages that are planned for the first state alone
-        given = jax.tree.map(lambda x: x[:-1], (draws, stages))
-        in_scan = jax.tree.map(lambda x: x[planned:], given)
-        value, found = lax.scan(back, last_value, in_scan, length=model.horizon - 1 - planned, reverse=True)
-        parts = [found, jax.tree.map(lambda x: x[None], last)]
-        if first is not None and planned:
-            u, here = jax.tree.map(lambda x: x[0], given)
+        def in_first(after: Plan) -> Plan:
+            u, here = jax.tree.map(lambda x: x[0], (draws, stages))
 
-            def in_state(i: jax.Array) -> Arrays:
-                phi = lax.dynamic_slice_in_dim(by_next, i * np.asarray(num_actions, i.dtype), num_actions, axis=1)
+            def in_state(i: jax.Array) -> Plan:
+                phi = lax.dynamic_slice_in_dim(pairs, i * np.asarray(num_actions, i.dtype), num_actions)
                 reward, mine = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, i, 1), (model.reward, u))
-                return jax.tree.map(lambda x: x[0], in_states(phi, reward, value, mine, here))
+                return jax.tree.map(lambda x: x[0], in_states(phi, reward, after.value, mine, here))
 
-            stage = only_row(in_state, lambda: back(value, (u, here))[1], first, last)
-            parts = [jax.tree.map(lambda x: x[None], stage), *parts]
-        q, value, policy, feature = (jnp.concatenate(v) for v in zip(*parts, strict=True))
-        return Plan(q, planning.with_end(value), policy, feature)
+            return only_row(in_state, lambda: in_states(pairs, model.reward, after.value, u, here), first, last)
+
+        plan = backwards(back, last, model.horizon, None if first is None else in_first)
+        return plan._replace(value=planning.with_end(plan.value))
 
 
 @pytree
