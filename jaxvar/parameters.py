@@ -20,6 +20,7 @@ follows the other parameters when they are swept. Traced values pass every check
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 import textwrap
@@ -30,56 +31,22 @@ from typing import Any, ParamSpec, TypeVar, dataclass_transform
 import jax
 import numpy as np
 
-from jaxvar.checks import (
-    MAX_COUNT,
-    MAX_HORIZON,
-    check_array,
-    check_choice,
-    check_count,
-    check_devices,
-    check_key,
-    check_number,
-    check_positive,
-    check_table,
-    float_dtype,
-    is_traced,
-    kind_of,
-    leaf,
-    rank,
-    shown,
-)
-
-__all__ = [
-    "MAX_COUNT",
-    "MAX_HORIZON",
-    "Array",
-    "Number",
-    "Parameter",
-    "check_array",
-    "check_choice",
-    "check_count",
-    "check_devices",
-    "check_key",
-    "check_number",
-    "check_positive",
-    "check_table",
-    "choice",
-    "count",
-    "factory",
-    "flag",
-    "float_dtype",
-    "is_traced",
-    "kind_of",
-    "leaf",
-    "number",
-    "parameters",
-    "part",
-    "pytree",
-    "rank",
-    "replace",
-    "shown",
-    "static",
-]
+from jaxvar.checks import MAX_COUNT as MAX_COUNT
+from jaxvar.checks import MAX_HORIZON as MAX_HORIZON
+from jaxvar.checks import check_array as check_array
+from jaxvar.checks import check_choice as check_choice
+from jaxvar.checks import check_count as check_count
+from jaxvar.checks import check_devices as check_devices
+from jaxvar.checks import check_key as check_key
+from jaxvar.checks import check_number as check_number
+from jaxvar.checks import check_positive as check_positive
+from jaxvar.checks import check_table as check_table
+from jaxvar.checks import float_dtype as float_dtype
+from jaxvar.checks import is_traced as is_traced
+from jaxvar.checks import kind_of as kind_of
+from jaxvar.checks import leaf as leaf
+from jaxvar.checks import rank as rank
+from jaxvar.checks import shown as shown
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -150,19 +117,13 @@ def count(
     doc: str = "",
 ) -> Any:
     """Declare a static integer of at least ``low`` and at most ``high``."""
-
-    def check(name: str, value: object) -> int:
-        return check_count(name, value, low=low, high=high)
-
-    return _field(Parameter(check, doc, rule, range={"low": low, "high": high}), True, default, kw_only)
+    check = functools.partial(check_count, low=low, high=high)
+    return _field(Parameter(check, doc, rule, range=check.keywords), True, default, kw_only)
 
 
 def choice(*options: str, default: object = dataclasses.MISSING, doc: str = "") -> Any:
     """Declare a static field that is one of a few words."""
-
-    def check(name: str, value: object) -> str:
-        return check_choice(name, value, options)
-
+    check = functools.partial(check_choice, allowed=options)
     return _field(Parameter(check, doc, options=options), True, default, True)
 
 
