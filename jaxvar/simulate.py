@@ -133,8 +133,9 @@ def sweep(target: T, **values: ArrayLike | Sequence[object]) -> T:
         raise ValueError("sweep needs at least one list of values, as in sweep(algo, delta=[0.01, 0.1])")
     if grid_of(target) is not None:
         raise ValueError("sweep takes an object that is not swept yet; name all its lists in one call")
-    leaves, structure = jax.tree.flatten(target)
-    where = _leaf_numbers(target)
+    found, structure = jax.tree_util.tree_flatten_with_path(target)
+    leaves = [x for _, x in found]
+    where = {jax.tree_util.keystr(path, simple=True, separator="__"): i for i, (path, _) in enumerate(found)}
     names = {name: _find(name, where) for name in values}
     paths = list(where)
     lists = {n: _values(n, v, leaves[names[n]], _declared(target, paths[names[n]])) for n, v in values.items()}
@@ -150,15 +151,6 @@ def sweep(target: T, **values: ArrayLike | Sequence[object]) -> T:
     result = jax.tree.unflatten(structure, swept)
     object.__setattr__(result, "_grid", Grid(target, columns, points))
     return result
-
-
-def _leaf_numbers(target: object) -> dict[str, int]:
-    paths = jax.tree_util.tree_flatten_with_path(target)[0]
-    return {"__".join(_step(p) for p in path): i for i, (path, _) in enumerate(paths)}
-
-
-def _step(entry: object) -> str:
-    return str(getattr(entry, "name", getattr(entry, "key", getattr(entry, "idx", entry))))
 
 
 def _declared(target: Any, path: str) -> parameters.Parameter | None:
