@@ -108,12 +108,11 @@ def _printed(
     varied = {"log": log, "floor": floor, "cross": cross}
     shared = {"sqrt_coef": 16.0, "range_coef": 6.0, "initial_coef": 2.0, "switch": 64.0}
     by_setting = {"bias_coef": 2.0, "log_shift": 1.0} if setting == "bandit" else {"bias_coef": 1.0, "log_shift": 0.0}
-    numbers = custom(
+    numbers = _else_zero(
         label,
         beta_scale=beta_scale,
         emp_coef=emp,
         fallback_count=8.0,
-        fallback_weight=0.0,
         **{f"{name}_coef": value for name, value in varied.items()},
         **{f"fallback_{name}": value for name, value in varied.items()},
         **shared,
@@ -122,29 +121,28 @@ def _printed(
     return dataclasses.replace(numbers, setting=setting)
 
 
+def _else_zero(label: str, **values: Number) -> RadiusConstants:
+    """Return constants that are 0 but for these."""
+    return custom(label, **{**dict.fromkeys(number_names(), 0.0), **values})
+
+
 def tight(beta_scale: Number = 1.0) -> RadiusConstants:
     """Return the smallest constants the same proof allows: 3.15 and 1.73 for 16 and 6, and R^2 W for R^2 n.
 
     Provable up to the peeling over the random variance sum, which changes the logarithms by a log-log term.
     """
-    return custom(
+    return _else_zero(
         "tight",
         beta_scale=beta_scale,
         sqrt_coef=3.15,
         emp_coef=8.0,
         log_coef=28.0 / 3.0,
-        floor_coef=0.0,
         cross_coef=16.0,
         range_coef=1.73,
         bias_coef=1.0,
         initial_coef=2.0,
         switch=12.6,
-        log_shift=0.0,
-        fallback_count=0.0,
         fallback_weight=1.0,
-        fallback_log=0.0,
-        fallback_floor=0.0,
-        fallback_cross=0.0,
     )
 
 
@@ -156,9 +154,9 @@ def sharp(beta_scale: Number = 1.0) -> RadiusConstants:
     has learned nothing has the printed ``2 2^-l``: ``2^-l`` is enough for the proof, but cuts every index at 1, and
     AVE-UCB then draws among equal arms where it should go by their uncertainty.
     """
-    numbers: dict[str, Number] = dict.fromkeys(number_names(), 0.0)
-    numbers |= {"beta_scale": beta_scale, "bias_coef": 1 + 1e-6, "initial_coef": 2.0}  # a norm of 1 may round up
-    return dataclasses.replace(custom("sharp", **numbers), form="sharp")
+    bias = 1 + 1e-6  # a norm of 1 may round up
+    numbers = _else_zero("sharp", beta_scale=beta_scale, bias_coef=bias, initial_coef=2.0)
+    return dataclasses.replace(numbers, form="sharp")
 
 
 def practical(beta_scale: Number | None = None, *, setting: str = "bandit") -> RadiusConstants:
@@ -198,23 +196,26 @@ def calibrated_numbers(path: Path) -> Mapping[str, float]:
     return numbers
 
 
-def _preset(name: str, value: object, setting: str) -> object:
-    """Return the preset that ``value`` names, the paper's where it is None; anything else as it is."""
-    if value is not None and not isinstance(value, str):
+# The presets that have a form for each setting.
+_BY_SETTING = {"paper": paper, "paper_fixed": paper_fixed, "practical": practical}
+
+
+def _preset(name: str, value: object, setting: str) -> RadiusConstants:
+    """Return ``value``, or the preset that it names: the paper's where it is None."""
+    if isinstance(value, RadiusConstants):
         return value
-    presets = {"paper": paper, "paper_fixed": paper_fixed, "practical": practical}
+    if value is not None and not isinstance(value, str):
+        raise ValueError(
+            f"{name} must come from jaxvar.constants, or be a preset's name, got {parameters.shown(value)}"
+        )
     for_both = {"tight": tight, "sharp": sharp}
-    word = parameters.check_choice(name, "paper" if value is None else value, (*presets, *for_both))
-    return presets[word](setting=setting) if word in presets else for_both[word]()
+    word = parameters.check_choice(name, "paper" if value is None else value, (*_BY_SETTING, *for_both))
+    return _BY_SETTING[word](setting=setting) if word in _BY_SETTING else for_both[word]()
 
 
 def for_bandits(name: str, value: object) -> RadiusConstants:
     """Return ``value``, constants of a bandit's radius or the name of a preset; the paper's where it is None."""
     checked = _preset(name, value, "bandit")
-    if not isinstance(checked, RadiusConstants):
-        raise ValueError(
-            f"{name} must come from jaxvar.constants, or be a preset's name, got {parameters.shown(value)}"
-        )
     if checked.setting == "episodes":
         raise ValueError(f"{name} must be a bandit's, got {checked.label!r} with setting 'episodes'")
     return _only_used(name, checked)
@@ -222,12 +223,7 @@ def for_bandits(name: str, value: object) -> RadiusConstants:
 
 def episodic(name: str, value: object) -> RadiusConstants:
     """Return ``value``, constants of UCRL-AVE's radius by :func:`for_episodes` or the name of a preset."""
-    checked = _preset(name, value, "episodes")
-    if not isinstance(checked, RadiusConstants):
-        raise ValueError(
-            f"{name} must come from jaxvar.constants, or be a preset's name, got {parameters.shown(value)}"
-        )
-    return _only_used(name, for_episodes(checked))
+    return _only_used(name, for_episodes(_preset(name, value, "episodes")))
 
 
 def _only_used(name: str, constants: RadiusConstants) -> RadiusConstants:
@@ -254,7 +250,7 @@ def for_episodes(constants: RadiusConstants) -> RadiusConstants:
     """
     if constants.setting != "bandit":
         return constants
-    preset = {"paper": paper, "paper_fixed": paper_fixed, "practical": practical}[constants.label]
+    preset = _BY_SETTING[constants.label]
     original = preset(setting="bandit")
     scales = ("beta_scale",) if constants.label in ("paper", "paper_fixed") else ()  # printed ones may be scaled
     for name in number_names():
