@@ -26,7 +26,7 @@ from jax import lax
 
 from jaxvar import planning, ridge
 from jaxvar.algorithms.interface import Model, Step, by_rule
-from jaxvar.algorithms.optimistic_plan import Greedy
+from jaxvar.algorithms.tabular import TabularPlan, ValueIteration
 from jaxvar.claims import Claim
 from jaxvar.lowering import combine, largest, norm, take
 from jaxvar.parameters import Number, choice, factory, flag, number, pytree
@@ -69,24 +69,15 @@ class Estimates(NamedTuple):
 
 
 @pytree
-class LeastSquares(Greedy):
+class LeastSquares(ValueIteration):
     """Base of the algorithms that regress next values on the features of a linear MDP."""
 
     num_episodes: Number = number(at_least=1, kw_only=False, doc="K, which sets the logarithm of the radius.")
-    delta: Number = number(above=0, below=1, default=0.01, doc="failure probability.")
-    value_bound: Number = number(
-        above=0, squared=True, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1."
-    )
     per_stage: bool = flag(
         default=False,
         doc="regress in each stage apart, as published for transitions that differ between stages; by default all "
         "stages share their regression, since they share their transitions.",
     )
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """The float type of the run."""
-        return np.dtype(jnp.result_type(self.delta))
 
     def features(self, model: Model) -> jax.Array:
         """Return the features of all pairs, [S, A, d]; without any a unit vector for each pair."""
@@ -136,14 +127,6 @@ class LeastSquares(Greedy):
         return stage if self.per_stage else jnp.zeros_like(stage)
 
 
-class LsviPlan(NamedTuple):
-    """The policy of an episode, and the optimistic values behind it."""
-
-    q: jax.Array  # [H, S, A]
-    value: jax.Array  # [H + 1, S]   the last is zero
-    policy: jax.Array  # [H, S]   int32, actions
-
-
 class LsviState(NamedTuple):
     """State of LSVI-UCB for one seed. Plans are made of what it holds at the start of an episode."""
 
@@ -189,25 +172,19 @@ class LsviUcb(LeastSquares):
         """Return empty regressions."""
         return LsviState(self.empty(model, self.lam), jnp.int32(0))
 
-    def plan(self, state: LsviState, model: Model, key: jax.Array | None = None) -> LsviPlan:
+    def plan(self, state: LsviState, model: Model, key: jax.Array | None = None) -> TabularPlan:
         """Plan the coming episode; without a key ties go to the lowest action."""
         found, beta = self.estimates(model, state.regression), self.beta(model)
 
-        def back(
-            value: jax.Array, given: tuple[jax.Array | None, jax.Array]
-        ) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
-            u, stage = given
+        def look(value: jax.Array, stage: jax.Array) -> jax.Array:
             here = jax.tree.map(lambda x: planning.at_stage(x, self.group(stage)), found)
             reward = model.reward if self.reward == "known" else here.reward
-            q = jnp.minimum(reward + planning.expectation(here.kernel, value) + beta * here.width, self.value_bound)
-            policy, value = self.greedy(q, u, self.value_bound)
-            return value, (q, value, policy)
+            upper = reward + planning.expectation(here.kernel, value) + beta * here.width
+            return jnp.minimum(upper, self.value_bound)
 
-        end, stages = jnp.zeros(model.num_states, self.dtype), jnp.arange(model.horizon, dtype=jnp.int32)
-        _, (q, value, policy) = lax.scan(back, end, (self.draws(model, key), stages), reverse=True)
-        return LsviPlan(q, planning.with_end(value), policy)
+        return self.plan_by(look, model, key)
 
-    def update(self, state: LsviState, model: Model, plan: LsviPlan, step: Step) -> LsviState:
+    def update(self, state: LsviState, model: Model, plan: TabularPlan, step: Step) -> LsviState:
         """Learn from a step."""
         regression, update = self.learn(state.regression, model, step, 1.0, self.lam)
         return LsviState(regression, state.status | ridge.failure(update))
@@ -244,13 +221,6 @@ class LsviPlusState(NamedTuple):
     layer: jax.Array  # []   int32, the regression that learned from the last step, from 1
     weight: jax.Array  # []   w, its weight
     status: jax.Array  # []   int32
-
-
-class PlusRadii(NamedTuple):
-    """The radii of LSVI-UCB++."""
-
-    upper: jax.Array  # []   beta, of optimistic values
-    lower: jax.Array  # []   beta_bar, of pessimistic values and of the variance
 
 
 @pytree
@@ -315,7 +285,7 @@ class LsviUcbPlus(LeastSquares):
 
     def plan(self, state: LsviPlusState, model: Model, key: jax.Array | None = None) -> LsviPlusPlan:
         """Plan the coming episode; without a key ties go to the lowest action."""
-        found, radii, v = self.estimates(model, state.regression), self.radii(model), self.value_bound
+        found, (beta, beta_bar), v = self.estimates(model, state.regression), self.radii(model), self.value_bound
         log_det = state.regression.ridge.log_det
         switched = jnp.any(log_det - state.last >= math.log(2) - self.tie_tolerance)
 
@@ -326,8 +296,8 @@ class LsviUcbPlus(LeastSquares):
             here = jax.tree.map(lambda x: planning.at_stage(x, self.group(stage)), found)
             mean, low_mean, second = (planning.expectation(here.kernel, x) for x in (value, low_value, value**2))
             var_bar = self.var_bar(model, here.width, mean, low_mean, second)
-            upper = jnp.minimum(jnp.minimum(model.reward + mean + radii.upper * here.width, q), v)
-            lower = jnp.maximum(jnp.maximum(model.reward + low_mean - radii.lower * here.width, low), 0)
+            upper = jnp.minimum(jnp.minimum(model.reward + mean + beta * here.width, q), v)
+            lower = jnp.maximum(jnp.maximum(model.reward + low_mean - beta_bar * here.width, low), 0)
             q, low = jnp.where(switched, upper, q), jnp.where(switched, lower, low)
             policy, value = self.greedy(q, u, v)
             return (value, largest(jnp.moveaxis(low, 1, 0))), (q, value, policy, low, var_bar)
@@ -355,7 +325,7 @@ class LsviUcbPlus(LeastSquares):
     ) -> jax.Array:
         """Return the variance that a step is weighted by, from what the regressions say of each pair, all [S, A]."""
         dim, v, horizon = self.features(model).shape[2], self.value_bound, model.horizon
-        unsure = self.radii(model).lower * width
+        unsure = self.radii(model)[1] * width
         variance = jnp.clip(second, 0, v**2) - jnp.clip(mean, 0, v) ** 2
         error = jnp.minimum(v * unsure, v**2) + jnp.minimum(2 * v * unsure, v**2)
         gap = jnp.minimum(4 * v * (mean - low_mean + 2 * unsure), v**2) * (self.floor_scale * dim**3 * horizon)
@@ -363,12 +333,12 @@ class LsviUcbPlus(LeastSquares):
         least = v**2 / horizon
         return jnp.maximum(jnp.maximum(variance + error + gap + least, least), floor)
 
-    def radii(self, model: Model) -> PlusRadii:
-        """Return the radii."""
+    def radii(self, model: Model) -> tuple[jax.Array, jax.Array]:
+        """Return ``beta``, of optimistic values, and ``beta_bar``, of pessimistic ones and of the variance, both []."""
         dim, horizon = self.features(model).shape[2], model.horizon
         log = math.log(dim * horizon**3) + jnp.log(self.num_episodes / (self.delta * self.lam * self.value_bound**2))
         bias, scale = self.value_bound * jnp.sqrt(dim * self.lam), self.beta_scale * log
-        return PlusRadii(upper=bias + math.sqrt(dim) * scale, lower=bias + dim**1.5 * horizon * scale)
+        return bias + math.sqrt(dim) * scale, bias + dim**1.5 * horizon * scale
 
 
 lsvi_ucb_plus = factory(LsviUcbPlus)

@@ -58,25 +58,50 @@ class TabularPlan(NamedTuple):
 
 
 @pytree
-class Tabular(Greedy):
-    """Base of the algorithms that count transitions."""
+class ValueIteration(Greedy):
+    """Base of the algorithms that plan backwards from what they have seen of transitions."""
 
     num_episodes: Number = number(at_least=1, kw_only=False, doc="K, which sets the logarithm of the bonus.")
     delta: Number = number(above=0, below=1, default=0.01, doc="failure probability.")
     value_bound: Number = number(
         above=0, squared=True, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1."
     )
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """The float type of the run."""
+        return np.dtype(jnp.result_type(self.delta))
+
+    def plan_by(
+        self, look: Callable[..., jax.Array], model: Model, key: jax.Array | None, *given: jax.Array
+    ) -> TabularPlan:
+        """Plan an episode; without a key ties go to the lowest action.
+
+        ``look`` returns Q of a stage, [S, A], from the next value [S], the stage and its entries of ``given [H, ...]``.
+        """
+
+        def back(
+            value: jax.Array, here: tuple[jax.Array | None, tuple[jax.Array, ...]]
+        ) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
+            q = look(value, *here[1])
+            policy, value = self.greedy(q, here[0], self.value_bound)
+            return value, (q, value, policy)
+
+        end, stages = jnp.zeros(model.num_states, self.dtype), jnp.arange(model.horizon, dtype=jnp.int32)
+        _, (q, value, policy) = lax.scan(back, end, (self.draws(model, key), (stages, *given)), reverse=True)
+        return TabularPlan(q, planning.with_end(value), policy)
+
+
+@pytree
+class Tabular(ValueIteration):
+    """Base of the algorithms that count transitions."""
+
     beta_scale: Number = number(
         at_least=0, default=1.0, doc="c, a multiplier of the bonus; 1 is the theorem, 0 is certainty equivalence."
     )
     monotone: bool = flag(
         default=True, doc="never raise a value of an earlier plan again: the least of all plans so far is taken."
     )
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """The float type of the run."""
-        return np.dtype(jnp.result_type(self.delta))
 
     def plan_by_counts(
         self, model: Model, counts: jax.Array, bonus: Bonus, least: jax.Array, key: jax.Array | None
@@ -94,22 +119,14 @@ class Tabular(Greedy):
         at_least_one = jnp.maximum(visits, 1).astype(self.dtype)
         frequency = counts.astype(self.dtype) / at_least_one[..., None]
 
-        def back(
-            value: jax.Array, given: tuple[jax.Array | None, jax.Array, jax.Array]
-        ) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
-            u, stage, most = given
+        def look(value: jax.Array, stage: jax.Array, most: jax.Array) -> jax.Array:
             group = jnp.minimum(stage, counts.shape[0] - 1)
             here, num = planning.at_stage(frequency, group), planning.at_stage(at_least_one, group)
             q = model.reward + planning.expectation(here, value) + self.beta_scale * bonus(value, here, num, stage)
             seen = planning.at_stage(visits, group) > 0
-            q = jnp.minimum(jnp.where(seen, q, self.value_bound), most)
-            policy, value = self.greedy(q, u, self.value_bound)
-            return value, (q, value, policy)
+            return jnp.minimum(jnp.where(seen, q, self.value_bound), most)
 
-        end = jnp.zeros(model.num_states, self.dtype)
-        stages = jnp.arange(model.horizon, dtype=jnp.int32)
-        _, (q, value, policy) = lax.scan(back, end, (self.draws(model, key), stages, least), reverse=True)
-        return TabularPlan(q, planning.with_end(value), policy)
+        return self.plan_by(look, model, key, least)
 
     def largest_values(self, model: Model) -> jax.Array:
         """Return the value of every pair before anything is known, [H, S, A]."""
