@@ -7,7 +7,6 @@ the root of one equation in ``z = <x, theta>``.
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, NamedTuple
 
 import chex
@@ -101,7 +100,6 @@ class AdaEcolog(LinkOptimist):
       - The default radius is derived again. The multiplier and the rule for ties are ours.
     """
 
-    noise_bound: ClassVar[float] = math.inf  # type: ignore[misc]  # that of rewards 0 or 1, and no parameter
     norm_bound: ClassVar[float] = 1.0
     theta_bound: Number = number(
         above=0,
@@ -109,7 +107,6 @@ class AdaEcolog(LinkOptimist):
         default=1.0,
         doc="S, a bound on the norm of theta*, and the unit in which ties are judged.",
     )
-    beta_scale: Number = number(at_least=0, default=1.0, doc="c, a multiplier of the radius; 1 is the theorem.")
     lam: Number = by_rule(lambda self: 1.5 + self.theta_bound, "the ridge; 3/2 + S if not given, and no less.")
     radius: str = choice("likelihood", "published", default="likelihood", doc="``likelihood`` or ``published``.")
 

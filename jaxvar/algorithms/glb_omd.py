@@ -7,7 +7,7 @@ round leaves behind. Stored is its inverse P.
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import chex
 import jax
@@ -79,30 +79,18 @@ def project(theta: jax.Array, inverse: jax.Array, radius: Number) -> tuple[jax.A
     return point, length(point) <= radius * (1 + np.sqrt(np.finfo(theta.dtype).eps))
 
 
-class Estimate(Protocol):
-    """What an upper confidence bound is made of."""
-
-    @property
-    def theta_hat(self) -> jax.Array:
-        """The estimate, [d]."""
-        ...
-
-    @property
-    def sigma_inv(self) -> jax.Array:
-        """The inverse of the ellipsoid's matrix, [d, d]."""
-        ...
-
-    @property
-    def beta_hat(self) -> jax.Array:
-        """The radius, []."""
-        ...
-
-
 @pytree
 class LinkOptimist(BoundedBandit):
-    """Base of the algorithms that choose by the largest upper confidence bound on ``<a, theta*>``: links increase."""
+    """Base of the algorithms that choose by the largest upper confidence bound on ``<a, theta*>``: links increase.
 
-    def select(self, state: Estimate, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
+    Their states have the estimate ``theta_hat [d]``, the inverse ``sigma_inv [d, d]`` of the ellipsoid's matrix, and
+    its radius ``beta_hat []``.
+    """
+
+    noise_bound: ClassVar[float] = math.inf  # type: ignore[misc]  # no bound is needed, so none is a parameter
+    beta_scale: Number = number(at_least=0, default=1.0, doc="c, a multiplier of the radius; 1 is the theorem.")
+
+    def select(self, state: Any, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound."""
         chex.assert_shape(arms, (None, self.dim))
         width = jnp.sqrt(quadratic(arms, state.sigma_inv))
@@ -110,11 +98,11 @@ class LinkOptimist(BoundedBandit):
         action = self.best(upper, random.key_words(key), side.available)
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper, side.available))
 
-    def confidence(self, state: Estimate) -> Ellipsoids:
+    def confidence(self, state: Any) -> Ellipsoids:
         """Return the one ellipsoid, as a layer."""
         return Ellipsoids(state.theta_hat[None], state.sigma_inv[None], (self.beta_scale * state.beta_hat)[None])
 
-    def recommend(self, state: Estimate, arms: jax.Array, side: Side) -> jax.Array:
+    def recommend(self, state: Any, arms: jax.Array, side: Side) -> jax.Array:
         """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []."""
         return self.top(inner(arms, state.theta_hat), side.mask(arms.shape[0]))
 
@@ -149,7 +137,6 @@ class GlbOmd(LinkOptimist):
       - The multiplier and the rule for ties are ours.
     """
 
-    noise_bound: ClassVar[float] = math.inf  # type: ignore[misc]  # no bound is needed, so none is a parameter
     norm_bound: ClassVar[float] = 1.0
     theta_bound: Number = number(
         above=0,
@@ -157,7 +144,6 @@ class GlbOmd(LinkOptimist):
         default=1.0,
         doc="S, a bound on the norm of theta*, and the unit in which ties are judged.",
     )
-    beta_scale: Number = number(at_least=0, default=1.0, doc="c, a multiplier of the radius; 1 is the theorem.")
     link: str = choice(
         "logistic", "poisson", default="logistic", doc="the law of rewards: ``logistic``, 0 or 1; or ``poisson``."
     )

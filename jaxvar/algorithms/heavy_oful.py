@@ -10,8 +10,7 @@ and ``huber_tau(z)`` is ``z^2 / 2`` up to tau, and the line ``tau |z| - tau^2 / 
 
 from __future__ import annotations
 
-import math
-from typing import ClassVar, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import chex
 import jax
@@ -130,10 +129,8 @@ def huber_regression(start: jax.Array, seen: Observation, lam: Number, radius: N
 class HeavyTailed(ToldVariance, LinkOptimist):
     """Base of both: their units, thresholds and ellipsoid; each gives sigma, the radius and the estimate."""
 
-    noise_bound: ClassVar[float] = math.inf  # type: ignore[misc]  # no bound is needed, so none is a parameter
     num_rounds: Number = number(at_least=1, kw_only=False, doc="K, in the logarithms and in the least sigma.")
     norm_bound: Number = number(above=0, squared=True, default=1.0, doc="A, a bound on the norm of an arm.")
-    beta_scale: Number = number(at_least=0, default=1.0, doc="c, a multiplier of the radius; 1 is the theorem.")
     lam: Number = by_rule(lambda self: self.dim / self.theta_bound**2, "the ridge; d / B^2 if not given.")
     least_std: Number = by_rule(
         lambda self: self.num_rounds**-0.5,
@@ -185,7 +182,7 @@ class HeavyTailed(ToldVariance, LinkOptimist):
         """Return ``|x|_{H^-1}``, []."""
         return jnp.sqrt(jnp.maximum(jnp.sum(transform(state.sigma_inv, x) * x, axis=0), 0))
 
-    def select(self, state: HeavyState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:  # type: ignore[override]
+    def select(self, state: HeavyState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound.
 
         The variances in ``side`` do not enter the choice; they give the weight ``1 / sigma`` that is recorded with it.
