@@ -30,7 +30,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxvar import parameters
 from jaxvar.parameters import leaf, pytree, static
@@ -46,6 +48,13 @@ class Observation(NamedTuple):
     noise_var: jax.Array  # [num_arms]   the exact conditional variance of the reward
     noise_std: jax.Array  # [num_arms]   the noise family's parameter
     available: jax.Array | None = None  # [num_arms]   bool, which arms can be pulled; None where all can
+
+
+class GivenInstance(NamedTuple):
+    """What is the same in all rounds where everything was given: nothing varies by seed."""
+
+    theta_star: jax.Array | None  # [dim] where it was given
+    arms: jax.Array | None  # [num_arms, dim] where they are fixed
 
 
 class MdpInstance(NamedTuple):
@@ -74,6 +83,11 @@ def array_of(*ranks: int, optional: bool = False, squared: bool = True) -> Calla
     return check
 
 
+def entry(table: ArrayLike, row: jax.Array) -> jax.Array:
+    """Return ``table[row]``, of a table with a leading axis of rounds or contexts, for a row ``[]``."""
+    return jax.lax.dynamic_index_in_dim(jnp.asarray(table), row, keepdims=False)
+
+
 @pytree
 class Drawn:
     """The law of a table that each seed draws, in place of the table itself."""
@@ -96,15 +110,12 @@ class Environment(Protocol):
 
     def init(self, key: jax.Array) -> Any:
         """Draw a problem."""
-        ...
 
     def observe(self, instance: Any, round: jax.Array, key: jax.Array) -> Any:
         """Return the decision set of a round."""
-        ...
 
     def pull(self, instance: Any, observation: Any, action: jax.Array, round: jax.Array, key: jax.Array) -> jax.Array:
         """Return the reward of an arm, []."""
-        ...
 
 
 class EpisodicEnvironment(Protocol):
@@ -113,8 +124,6 @@ class EpisodicEnvironment(Protocol):
     @property
     def horizon(self) -> int:
         """H, steps per episode."""
-        ...
 
     def init(self, key: jax.Array) -> Any:
         """Draw a problem."""
-        ...

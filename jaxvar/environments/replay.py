@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import parameters
-from jaxvar.environments.interface import Observation, array_of
+from jaxvar.environments.interface import GivenInstance, Observation, array_of, entry
 from jaxvar.lowering import take
 from jaxvar.parameters import Number, factory, leaf, number, part, pytree
-
-
-class ReplayInstance(NamedTuple):
-    """The given arrays do not vary by seed."""
-
-    theta_star: jax.Array | None  # [dim] where it was given
-    arms: jax.Array | None  # [num_arms, dim] where they are fixed
 
 
 def _mask(name: str, value: Any) -> Any:
@@ -107,28 +100,23 @@ class ReplayBandit:
             tables["available"] = self.available
         self.__dict__.update({name: np.broadcast_to(table, (rounds, num_arms)) for name, table in tables.items()})
 
-    def init(self, key: jax.Array) -> ReplayInstance:
+    def init(self, key: jax.Array) -> GivenInstance:
         """Return what is the same in all rounds; nothing is drawn."""
         theta = None if self.theta_star is None else jnp.asarray(self.theta_star)
-        return ReplayInstance(theta, jnp.asarray(self.arms) if self.fixed_arms else None)
+        return GivenInstance(theta, jnp.asarray(self.arms) if self.fixed_arms else None)
 
-    def observe(self, instance: ReplayInstance, round: jax.Array, key: jax.Array) -> Observation:
+    def observe(self, instance: GivenInstance, round: jax.Array, key: jax.Array) -> Observation:
         """Return the round's entries."""
-        arms = jnp.asarray(self.arms) if self.fixed_arms else _row(self.arms, round)
-        mean, noise_var, noise = (_row(table, round) for table in (self.means, self.noise_var, self.noise))
-        return Observation(
-            arms, mean, noise_var, noise, None if self.available is None else _row(self.available, round)
-        )
+        arms = jnp.asarray(self.arms) if self.fixed_arms else entry(self.arms, round - 1)
+        mean, noise_var, noise = (entry(table, round - 1) for table in (self.means, self.noise_var, self.noise))
+        available = None if self.available is None else entry(self.available, round - 1)
+        return Observation(arms, mean, noise_var, noise, available)
 
     def pull(
-        self, instance: ReplayInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array
+        self, instance: GivenInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array
     ) -> jax.Array:
         """Return the given mean plus the given noise, []."""
-        return take(observation.mean, action) + take(_row(self.noise, round), action)
+        return take(observation.mean, action) + take(entry(self.noise, round - 1), action)
 
 
 replay_bandit = factory(ReplayBandit)
-
-
-def _row(table: jax.Array, round: jax.Array) -> jax.Array:
-    return jax.lax.dynamic_index_in_dim(jnp.asarray(table), round - 1, keepdims=False)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import lowering, parameters, random
-from jaxvar.environments.interface import array_of
+from jaxvar.environments.interface import array_of, entry
 from jaxvar.parameters import Number, factory, number, part, pytree
 
 __all__ = ["between", "bursts", "by_arm", "by_round", "constant", "decaying", "each_arm", "front_loaded", "two_level"]
@@ -66,25 +66,31 @@ class Decaying(FromFirst):
         return self.std * jnp.asarray(round).astype(jnp.result_type(self.std)) ** -self.power
 
 
-@pytree
-class ByRound(Schedule):
-    """Standard deviations given for each round, or for each round and arm."""
+class Listed(Schedule):
+    """Base of the schedules that list all their levels."""
 
-    std: Any = part(array_of(1, 2), kw_only=False, doc="``[rounds]`` or ``[rounds, num_arms]``.")
+    std: Any
 
     @property
     def largest(self) -> Number:
         return self.std.max()
 
-    @property
-    def max_rounds(self) -> int:
-        """The number of rounds it is given for."""
-        return int(self.std.shape[0])
-
     def check(self) -> None:
         """Refuse negative levels."""
         if not parameters.is_traced(self.std) and self.std.min() < 0:
             raise ValueError(f"std must not be negative, got {self.std.min()}")
+
+
+@pytree
+class ByRound(Listed):
+    """Standard deviations given for each round, or for each round and arm."""
+
+    std: Any = part(array_of(1, 2), kw_only=False, doc="``[rounds]`` or ``[rounds, num_arms]``.")
+
+    @property
+    def max_rounds(self) -> int:
+        """The number of rounds it is given for."""
+        return int(self.std.shape[0])
 
     def check_arms(self, num_arms: int, dim: int) -> None:
         """Refuse arms that have no entry in a row."""
@@ -92,23 +98,14 @@ class ByRound(Schedule):
             raise ValueError(f"std must have rows of the {num_arms} arms, got rows of {self.std.shape[1]}")
 
     def at(self, round: jax.Array) -> Number:
-        return jax.lax.dynamic_index_in_dim(jnp.asarray(self.std), round - 1, keepdims=False)
+        return entry(self.std, round - 1)
 
 
 @pytree
-class EachArm(Schedule):
+class EachArm(Listed):
     """A standard deviation for each arm, the same in all rounds."""
 
     std: Any = part(array_of(1), kw_only=False, doc="``[num_arms]``, of the arms by their numbers.")
-
-    @property
-    def largest(self) -> Number:
-        return self.std.max()
-
-    def check(self) -> None:
-        """Refuse negative levels."""
-        if not parameters.is_traced(self.std) and self.std.min() < 0:
-            raise ValueError(f"std must not be negative, got {self.std.min()}")
 
     def check_arms(self, num_arms: int, dim: int) -> None:
         """Refuse arms that have no entry."""

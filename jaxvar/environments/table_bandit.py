@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 
 from jaxvar import parameters, random
 from jaxvar.environments import noise as noises
-from jaxvar.environments.interface import Array, Drawn, Observation, array_of
+from jaxvar.environments.interface import Array, Drawn, GivenInstance, Observation, array_of, entry
 from jaxvar.lowering import take
 from jaxvar.parameters import Number, choice, factory, number, part, pytree
 
@@ -22,13 +21,6 @@ _FAMILIES: dict[str, Callable[[Number], _Family]] = {
     "uniform": noises.uniform,
     "gaussian": noises.gaussian,
 }
-
-
-class TableInstance(NamedTuple):
-    """What is the same in all rounds."""
-
-    theta_star: jax.Array | None  # [dim] where it was given
-    arms: jax.Array | None  # [num_arms, dim] where there is only one context
 
 
 class TableSummary(NamedTuple):
@@ -181,12 +173,12 @@ class TableBandit:
             variance_ratio=float(variances[each, means.argmax(axis=1)].mean() / bound**2) if bound > 0 else 0.0,
         )
 
-    def init(self, key: jax.Array) -> TableInstance:
+    def init(self, key: jax.Array) -> GivenInstance:
         """Return what is the same in all rounds; nothing is drawn."""
         theta = None if self.theta_star is None else jnp.asarray(self.theta_star)
-        return TableInstance(theta, jnp.asarray(self.features)[0] if self.fixed_arms else None)
+        return GivenInstance(theta, jnp.asarray(self.features)[0] if self.fixed_arms else None)
 
-    def observe(self, instance: TableInstance, round: jax.Array, key: jax.Array) -> Observation:
+    def observe(self, instance: GivenInstance, round: jax.Array, key: jax.Array) -> Observation:
         """Return the arms, means and variances of the round's context."""
         if self.fixed_arms:
             row = jnp.int32(0)
@@ -194,15 +186,15 @@ class TableBandit:
             word = random.bits(random.key_words(key), ())
             row = (word % np.uint32(self.num_contexts)).astype(jnp.int32)
         else:
-            row = _entry(self.contexts, round - 1)
-        arms = _entry(self.features, row) if instance.arms is None else instance.arms
-        mean = _entry(self.means, row)
-        variance = mean * (1 - mean) if self.variances is None else _entry(self.variances, row)
+            row = entry(self.contexts, round - 1)
+        arms = entry(self.features, row) if instance.arms is None else instance.arms
+        mean = entry(self.means, row)
+        variance = mean * (1 - mean) if self.variances is None else entry(self.variances, row)
         variance = variance * jnp.square(self.noise_scale)
         return Observation(arms, mean, variance, jnp.sqrt(variance))
 
     def pull(
-        self, instance: TableInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array
+        self, instance: GivenInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array
     ) -> jax.Array:
         """Return the arm's mean plus noise, []: 0 or 1 where neither variances nor a noise_scale were given."""
         mean, std = take(observation.mean, action), take(observation.noise_std, action)
@@ -229,7 +221,3 @@ def _check_range(name: str, table: Array, high: float, allowed: str) -> None:
     if len(wrong):
         where = tuple(int(i) for i in wrong[0])
         raise ValueError(f"{name} must {allowed}, got {table[where]} at index {where}")
-
-
-def _entry(table: ArrayLike, row: jax.Array) -> jax.Array:
-    return jax.lax.dynamic_index_in_dim(jnp.asarray(table), row, keepdims=False)
