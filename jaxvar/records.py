@@ -63,19 +63,15 @@ class Recorder(Protocol):
     @property
     def name(self) -> str:
         """The name of what is recorded."""
-        ...
 
     def init(self, algorithm: Any, instance: Any) -> Any:
         """Return the memory before the first round."""
-        ...
 
     def update(self, memory: Any, event: Any, algorithm: Any, instance: Any) -> Any:
         """Return the memory after a round."""
-        ...
 
     def read(self, memory: Any) -> jax.Array:
         """Return what is recorded of the memory."""
-        ...
 
 
 class Sum(NamedTuple):

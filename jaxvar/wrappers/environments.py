@@ -89,7 +89,6 @@ class AngleSchedule(Protocol):
 
     def at(self, round: jax.Array) -> Any:
         """Return the angle in radians in ``round``, counted from 1, []."""
-        ...
 
 
 @pytree
