@@ -124,17 +124,6 @@ def variance_bound(start: Look, beta: jax.Array, next_beta: jax.Array, value_bou
     return var_hat + error + jnp.minimum(v2, next_beta * start.width[1:])
 
 
-def high_order_variances(start: Look, now: Look, beta: jax.Array, alpha: Number, gamma: Number) -> jax.Array:
-    """Return ``sigma_bar_m^2`` by HOME, the high-order estimator of Zhou and Gu (2022), for values in [0, 1], [M].
-
-        sigma_bar_m^2 = max(var_m, alpha^2, gamma^2 |f_m|_{Sigma_m^-1})
-
-    where the variance of the last moment is bounded by 1, and its width is that under the matrices of the moment.
-    """
-    var_bar = jnp.concatenate([variance_bound(start, beta, beta, 1), jnp.ones_like(start.mean[:1])])
-    return jnp.maximum(jnp.maximum(var_bar, alpha**2), gamma**2 * now.width)
-
-
 def regress(
     regressions: ridge.Ridge, feature: jax.Array, target: jax.Array, weight: jax.Array, lam: Number
 ) -> tuple[ridge.Ridge, jax.Array, jax.Array]:
@@ -182,11 +171,17 @@ class HighOrder(Planner):
     def learn(
         self, state: MomentState, model: Model, plan: MomentPlan, step: Step, alpha: Number, gamma: Number
     ) -> MomentState:
-        """Let all moments of the value over ``value_bound`` learn, weighted by the high-order variances."""
+        """Let all moments of the value over ``value_bound`` learn, weighted by HOME's estimates of their variances.
+
+        HOME is the high-order estimator of Zhou and Gu (2022), ``max(var_m, alpha^2, gamma^2 |f_m|_{Sigma_m^-1})``. The
+        variance of the last moment is bounded by 1; widths are those under the matrices of the moment.
+        """
         known = known_model(model, self.dim, self.horizon)
         feature, target = moment_pairs(known, plan.value, step, self.num_moments, self.value_bound)
         start, now = look(plan.start, feature), look(state.regressions, feature)
-        weight = 1 / jnp.sqrt(high_order_variances(start, now, self.radius(state.steps), alpha, gamma))
+        beta = self.radius(state.steps)
+        var_bar = jnp.concatenate([variance_bound(start, beta, beta, 1), jnp.ones_like(start.mean[:1])])
+        weight = 1 / jnp.sqrt(jnp.maximum(jnp.maximum(var_bar, alpha**2), gamma**2 * now.width))
         regressions, taught, failure = regress(state.regressions, feature, target, weight, self.lam)
         return MomentState(
             regressions=regressions,

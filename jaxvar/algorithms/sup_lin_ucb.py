@@ -99,11 +99,7 @@ class SupLinUcb(BoundedBandit, Eliminating):
         """Return empty levels: ``A_s = I``."""
         one = ridge.init_ridge(self.dim, 1, self.dtype)
         stats = None if self.fixed_arms is None else ridge.arm_stats(one, jnp.asarray(self.fixed_arms))
-
-        def repeat(x: jax.Array) -> jax.Array:
-            return jnp.broadcast_to(x, (self.capacity, *x.shape))
-
-        levels, stats = jax.tree.map(repeat, (one, stats))
+        levels, stats = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.capacity, *x.shape)), (one, stats))
         return SupLinUcbState(levels, jnp.int32(0), jnp.int32(0), stats)
 
     def half_width(self, num_arms: Number) -> jax.Array:

@@ -125,12 +125,9 @@ class LogisticDuels(FixedArms):
 
     def no_duels(self, num_layers: int) -> Likelihood:
         """Return sums over nothing."""
-        if self.fixed_arms is None:
-            empty = jnp.zeros((num_layers, self.memory), self.dtype)
-            return Likelihood(jnp.zeros((self.memory, self.dim), self.dtype), empty, empty)
-        num = len(pairs(self.fixed_arms.shape[0])[0])
+        num = self.memory if self.fixed_arms is None else len(pairs(self.fixed_arms.shape[0])[0])
         empty = jnp.zeros((num_layers, num), self.dtype)
-        return Likelihood(None, empty, empty)
+        return Likelihood(jnp.zeros((num, self.dim), self.dtype) if self.fixed_arms is None else None, empty, empty)
 
     def remember(
         self, duels: Likelihood, layer: jax.Array, choice: Pair, z: jax.Array, won: jax.Array, round: jax.Array

@@ -87,6 +87,26 @@ class WeightedOful(KnownVarianceEllipsoid):
 weighted_oful = factory(WeightedOful)
 
 
+def plus_weight(self: WeightedOfulPlus | WeightedLinTs, width: jax.Array, noise_var: jax.Array) -> jax.Array:
+    """Return ``1 / sigma_bar``, ``sigma_bar^2 = max(sigma^2, alpha^2, gamma^2 width)``, []."""
+    floored = jnp.maximum(self.told(noise_var), self.alpha**2)
+    return 1 / jnp.sqrt(jnp.maximum(floored, self.gamma2 * width))
+
+
+def plus_radius(self: WeightedOfulPlus | WeightedLinTs, state: EllipsoidState | SamplerState) -> jax.Array:
+    """Return the radius of Weighted OFUL+ in the coming round k, [].
+
+    It is ``c (12 sqrt(d log(1 + k A^2 / (alpha^2 d lam)) tau) + 30 R tau / gamma^2) + sqrt(lam) B``; there
+    is no stochastic part in round 1.
+    """
+    dim, lam, alpha, gamma2 = self.dim, self.lam, self.alpha, self.gamma2
+    k = (state.round + 1).astype(self.dtype)
+    tau = jnp.log(32 * (1 + jnp.log(jnp.maximum(gamma2 / alpha, 1))) / self.delta) + 2 * jnp.log(k)
+    growth = jnp.log1p(k * self.norm_bound**2 / (alpha**2 * dim * lam))
+    stochastic = 12 * jnp.sqrt(dim * growth * tau) + 30 * tau * self.noise_bound / jnp.maximum(gamma2, alpha)
+    return self.beta_scale * jnp.where(state.round > 0, stochastic, 0) + jnp.sqrt(lam) * self.theta_bound
+
+
 @pytree
 class WeightedOfulPlus(KnownVarianceEllipsoid):
     r"""Weighted OFUL+: pull :math:`\arg\max_a \langle a, \hat\theta_k\rangle + \hat\beta_k\|a\|_{\Sigma_k^{-1}}`.
@@ -133,13 +153,8 @@ class WeightedOfulPlus(KnownVarianceEllipsoid):
         """``gamma^2``."""
         return self.noise_bound * self.dim**-0.5 if self.gamma is None else self.gamma**2
 
-    def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
-        """Return ``1 / sigma_bar``, []."""
-        return plus_weight(self, width, noise_var)
-
-    def radius_of(self, state: EllipsoidState) -> jax.Array:
-        """Return ``c beta_k + sqrt(lam) B`` in round k, []."""
-        return plus_radius(self, state.round)
+    weight = plus_weight
+    radius_of = plus_radius
 
 
 weighted_oful_plus = factory(WeightedOfulPlus)
@@ -185,29 +200,7 @@ class WeightedLinTs(ToldVariance, Sampler):
         width = jnp.sqrt(quadratic(x[None], state.posterior.regression.sigma_inv)[0])
         return plus_weight(self, width, noise_var)
 
-    def spread(self, state: SamplerState) -> jax.Array:
-        """Return ``beta_k`` of the coming round k, []."""
-        return plus_radius(self, state.round)
+    spread = plus_radius
 
 
 weighted_lin_ts = factory(WeightedLinTs)
-
-
-def plus_weight(algorithm: WeightedOfulPlus | WeightedLinTs, width: jax.Array, noise_var: jax.Array) -> jax.Array:
-    """Return ``1 / sigma_bar``, ``sigma_bar^2 = max(sigma^2, alpha^2, gamma^2 width)``, []."""
-    floored = jnp.maximum(algorithm.told(noise_var), algorithm.alpha**2)
-    return 1 / jnp.sqrt(jnp.maximum(floored, algorithm.gamma2 * width))
-
-
-def plus_radius(algorithm: WeightedOfulPlus | WeightedLinTs, rounds: jax.Array) -> jax.Array:
-    """Return the radius of Weighted OFUL+ after ``rounds []`` rounds, [].
-
-    In round k it is ``c (12 sqrt(d log(1 + k A^2 / (alpha^2 d lam)) tau) + 30 R tau / gamma^2) + sqrt(lam) B``; there
-    is no stochastic part in round 1.
-    """
-    dim, lam, alpha, gamma2 = algorithm.dim, algorithm.lam, algorithm.alpha, algorithm.gamma2
-    k = (rounds + 1).astype(algorithm.dtype)
-    tau = jnp.log(32 * (1 + jnp.log(jnp.maximum(gamma2 / alpha, 1))) / algorithm.delta) + 2 * jnp.log(k)
-    growth = jnp.log1p(k * algorithm.norm_bound**2 / (alpha**2 * dim * lam))
-    stochastic = 12 * jnp.sqrt(dim * growth * tau) + 30 * tau * algorithm.noise_bound / jnp.maximum(gamma2, alpha)
-    return algorithm.beta_scale * jnp.where(rounds > 0, stochastic, 0) + jnp.sqrt(lam) * algorithm.theta_bound
