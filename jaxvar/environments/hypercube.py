@@ -15,7 +15,7 @@ from jax.typing import DTypeLike
 from jaxvar import parameters, random
 from jaxvar.environments.interface import Array, Observation
 from jaxvar.environments.linear_bandit import LinearInstance
-from jaxvar.environments.noise import Bernoulli, bernoulli
+from jaxvar.environments.noise import bernoulli
 from jaxvar.lowering import inner, take
 from jaxvar.parameters import Number, count, leaf, number, pytree, static
 
@@ -73,10 +73,6 @@ class HypercubeBandit(Hypercube):
         """``d s sqrt(n) / (8 sqrt 6)``, n the active rounds: a bound on every expected regret at gap multiplier 1."""
         return self.cube_dim * self.level * self.active_rounds**0.5 / (8 * math.sqrt(6))
 
-    @property
-    def _noise(self) -> Bernoulli:
-        return bernoulli(self.level)
-
     def init(self, key: jax.Array) -> LinearInstance:
         """Draw the signs of mu."""
         dtype = jnp.result_type(self.gap)
@@ -93,14 +89,14 @@ class HypercubeBandit(Hypercube):
         if not self.fixed_arms:
             active = jnp.asarray(round).astype(jnp.result_type(self.active_rounds)) <= self.active_rounds
             arms, mean = jnp.where(active, arms, 0), jnp.where(active, mean, 0)
-        return Observation(arms, mean, self._noise.variance(mean, mean), jnp.zeros_like(mean))
+        return Observation(arms, mean, bernoulli(self.level).variance(mean, mean), jnp.zeros_like(mean))
 
     def pull(
         self, instance: LinearInstance, observation: Observation, action: jax.Array, round: jax.Array, key: jax.Array
     ) -> jax.Array:
         """Return ``s`` with probability ``1/3 + <mu, a>``, else 0, []."""
         mean = take(observation.mean, action)
-        return mean + self._noise.draw(random.bits(random.key_words(key), ()), mean, mean)
+        return mean + bernoulli(self.level).draw(random.bits(random.key_words(key), ()), mean, mean)
 
 
 def hypercube_bandit(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -16,11 +15,6 @@ from jaxvar.lowering import take
 from jaxvar.parameters import Number, choice, factory, number, part, pytree
 
 _Family = noises.TwoPoint | noises.Uniform | noises.Gaussian | noises.Bernoulli
-_FAMILIES: dict[str, Callable[[Number], _Family]] = {
-    "two_point": noises.two_point,
-    "uniform": noises.uniform,
-    "gaussian": noises.gaussian,
-}
 
 
 class TableSummary(NamedTuple):
@@ -135,7 +129,7 @@ class TableBandit:
 
     def _family(self, largest: Number = 0.0) -> _Family:
         """Return the noise; its bound, which draws do not use, is that of the ``largest`` deviation."""
-        return noises.bernoulli() if self.variances is None else _FAMILIES[self.noise](largest)
+        return noises.bernoulli() if self.variances is None else getattr(noises, self.noise)(largest)
 
     def check(self) -> None:
         """Refuse tables that do not fit together; give each arm its block where rows of features are given."""
