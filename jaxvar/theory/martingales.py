@@ -153,7 +153,6 @@ def audit_stream(
     constants: tuple[float, float] = (16.0, 6.0),
 ) -> list[Finding]:
     """Judge the inequalities on ``num_seeds`` streams of ``num_rounds``; ``constants`` stand for the printed pair."""
-    num_seeds = parameters.check_count("num_seeds", num_seeds)
     num_rounds = parameters.check_count("num_rounds", num_rounds)
     pair = np.asarray(constants, float_dtype())
     play = functools.partial(_play, constants=pair, stream=stream, num_rounds=num_rounds, delta=float(delta), dim=dim)
@@ -170,18 +169,22 @@ def _play(
     past = Past(jnp.eye(dim, dtype=dtype) / stream.lam, jnp.zeros(dim, dtype), zero, zero, zero, zero)
 
     def step(past: Past, key: tuple[jax.Array, jax.Array], round: jax.Array) -> tuple[Past, dict[str, Check]]:
-        word = random.bits(jnp.stack(key), (dim + 1,))
-        drawn = random.normal(word[:dim], dtype)
-        anywhere = drawn / jnp.sqrt(jnp.sum(drawn * drawn, axis=0))
-        past, *_ = advance(stream, past, stream.draw(past, anywhere, round), random.uniform(word[dim], dtype))
+        past, *_ = advance(stream, past, key, round)
         return past, inequalities(stream, past, round, num_rounds, delta, (constants[0], constants[1]))
 
     keys = [s.key for s in statements(stream, delta)]
     return follow_rounds(words, seeds, past, step, keys, num_rounds)
 
 
-def advance(stream: Stream, past: Past, draw: Draw, u: jax.Array) -> tuple[Past, jax.Array, jax.Array]:
-    """Draw noise with the uniform number ``u []``; return the past after it, and the step: ``x [d]`` and ``eta []``."""
+def advance(
+    stream: Stream, past: Past, key: tuple[jax.Array, jax.Array], round: jax.Array
+) -> tuple[Past, jax.Array, jax.Array]:
+    """Draw with the words of a key; return the past after ``round []``, and its step: ``x [d]`` and ``eta []``."""
+    dim, dtype = past.total.shape[0], past.total.dtype
+    word = random.bits(jnp.stack(key), (dim + 1,))
+    drawn = random.normal(word[:dim], dtype)
+    anywhere = drawn / jnp.sqrt(jnp.sum(drawn * drawn, axis=0))
+    draw, u = stream.draw(past, anywhere, round), random.uniform(word[dim], dtype)
     both = draw.up + draw.down
     likely = jnp.where(both > 0, draw.down / jnp.where(both > 0, both, 1), 0)
     noise = jnp.where(u < likely, draw.up, -draw.down)

@@ -85,7 +85,6 @@ def audit_layer(
 ) -> list[Finding]:
     """Judge confidence and variance in layer ``number``, filled by ``num_rounds`` observations."""
     radii = judged("bandit") if radii is None else radii
-    num_seeds = parameters.check_count("num_seeds", num_seeds)
     num_rounds = parameters.check_count("num_rounds", num_rounds)
     q = 4.0**-number
     most = int(np.log(1 / q**2) / np.log1p(q))  # then every weight is below one, as in the algorithm

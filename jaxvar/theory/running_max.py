@@ -135,7 +135,7 @@ def judge_seeds(
     statements: Sequence[Statement],
 ) -> list[Finding]:
     """Judge statements by the rows that ``play(words, seeds)`` returns, see :func:`follow_rounds`."""
-    rows = play_blocks(play, key, num_seeds)
+    rows = play_blocks(play, key, parameters.check_count("num_seeds", num_seeds))
     return [finding(group, case, s, rows[:, i]) for i, s in enumerate(statements)]
 
 

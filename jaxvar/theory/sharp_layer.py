@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxvar import lowering, parameters, random, sharp
+from jaxvar import lowering, parameters, sharp
 from jaxvar.constants import RadiusConstants
 from jaxvar.constants import sharp as preset
 from jaxvar.parameters import float_dtype
@@ -130,7 +130,6 @@ def audit_sharp(
     filled: Filled, *, key: jax.Array, num_seeds: int, num_rounds: int, delta: float = 0.1
 ) -> list[Finding]:
     """Judge the lemmas and the radius in one layer that learns from ``num_rounds`` steps of a stream."""
-    num_seeds = parameters.check_count("num_seeds", num_seeds)
     num_rounds = parameters.check_count("num_rounds", num_rounds)
     made = statements(filled.stream.layer, delta)
     keys = tuple(s.key for s in made)
@@ -150,12 +149,8 @@ def play_layer(
     start = Layer(past, jnp.zeros(DIM, dtype), zero, zero, zero, zero, zero, zero > 0)
 
     def step(layer: Layer, key: tuple[jax.Array, jax.Array], round: jax.Array) -> tuple[Layer, dict[str, Check]]:
-        word = random.bits(jnp.stack(key), (DIM + 1,))
-        drawn = random.normal(word[:DIM], dtype)
-        anywhere = drawn / jnp.sqrt(jnp.sum(drawn * drawn, axis=0))
         before = layer.past
-        draw = stream.draw(before, anywhere, round)
-        past, x, eta = advance(stream, before, draw, random.uniform(word[DIM], dtype))
+        past, x, eta = advance(stream, before, key, round)
         h = -jnp.sum(x * lowering.transform(before.inverse, before.total), axis=0)
         y = jnp.sum(x * theta, axis=0) + eta
         layer = Layer(
