@@ -209,7 +209,8 @@ class Mvp(Tabular):
 
     def plan(self, state: MvpState, model: Model, key: jax.Array | None = None) -> TabularPlan:
         """Plan the coming episode; without a key ties go to the lowest action."""
-        log = self.log_term(model)
+        sizes = 200 * model.num_states * model.num_actions * model.horizon**2
+        log = math.log(sizes) + 2 * jnp.log(self.num_episodes) - jnp.log(self.delta)
 
         def bonus(value: jax.Array, frequency: jax.Array, visits: jax.Array, stage: jax.Array) -> jax.Array:
             variance = planning.conditional_variance(frequency, value)
@@ -233,11 +234,6 @@ class Mvp(Tabular):
             frozen=planning.with_stage(state.frozen, group, frozen),
             least=self.least_values(state.least, plan, step),
         )
-
-    def log_term(self, model: Model) -> jax.Array:
-        """Return the logarithm in the bonus, []."""
-        sizes = 200 * model.num_states * model.num_actions * model.horizon**2
-        return math.log(sizes) + 2 * jnp.log(self.num_episodes) - jnp.log(self.delta)
 
 
 class UcbviState(NamedTuple):
@@ -279,7 +275,8 @@ class Ucbvi(Tabular):
 
     def plan(self, state: UcbviState, model: Model, key: jax.Array | None = None) -> TabularPlan:
         """Plan the coming episode; without a key ties go to the lowest action."""
-        log = self.log_term(model)
+        sizes = 5 * model.num_states * model.num_actions * model.horizon
+        log = math.log(sizes) + jnp.log(self.num_episodes) - jnp.log(self.delta)
         most = 1e4 * model.horizon * model.num_states**2 * model.num_actions * log**2
         unsure = jnp.minimum(most / jnp.maximum(state.reached, 1).astype(self.dtype), 1)
         unsure = unsure.at[-1].set(0) * self.value_bound**2
@@ -304,11 +301,6 @@ class Ucbvi(Tabular):
             reached=planning.with_stage(state.reached, step.stage, reached),
             least=self.least_values(state.least, plan, step),
         )
-
-    def log_term(self, model: Model) -> jax.Array:
-        """Return the logarithm in the bonus, []."""
-        sizes = 5 * model.num_states * model.num_actions * model.horizon
-        return math.log(sizes) + jnp.log(self.num_episodes) - jnp.log(self.delta)
 
 
 mvp = factory(Mvp)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import tomllib
@@ -198,12 +199,7 @@ def passes(held: int, seeds: int, delta: float, level: float) -> bool:
 
 def smallest(verdicts: Mapping[float, bool]) -> float | None:
     """Return the smallest multiplier such that it and all larger ones passed."""
-    found = None
-    for scale in sorted(verdicts, reverse=True):
-        if not verdicts[scale]:
-            break
-        found = scale
-    return found
+    return min(itertools.takewhile(verdicts.__getitem__, sorted(verdicts, reverse=True)), default=None)
 
 
 def seeds_needed(delta: float, level: float) -> int:

@@ -160,9 +160,8 @@ def follow_episode(
     num_states, num_actions = instance.reward.shape[:2]
     orders = sums.noise.shape[1]
     flat = num_states * num_actions
-    rows = instance.transition.reshape(flat, *instance.transition.shape[2:])
-    phi = instance.phi.reshape(flat, *instance.phi.shape[2:])
-    rewards = instance.reward.reshape(flat, *instance.reward.shape[2:])
+    tables = (instance.transition, instance.phi, instance.reward)
+    rows, phi, rewards = (table.reshape(flat, *table.shape[2:]) for table in tables)
     q = scales(reference.count.shape[0], reference.count.dtype)
     threshold = np.log(4.0)
     zero, none = jnp.zeros_like(event.regret), jnp.zeros_like(reference.count)
