@@ -192,8 +192,7 @@ def calibrated_numbers(path: Path) -> Mapping[str, float]:
     found = json.loads(path.read_text())
     if found["claim"] is not True:
         raise ValueError(f"{path} must hold a claim, got one that rests on too few seeds")
-    numbers: Mapping[str, float] = found["constants"]
-    return numbers
+    return found["constants"]
 
 
 # The presets that have a form for each setting.

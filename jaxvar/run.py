@@ -211,8 +211,7 @@ def _player(num: int, *kinds: type) -> jax.stages.Wrapped:
         fixed, carry = rules.begin(algorithm, environment, game.seed_keys(key_data, seed), recorders)
 
         def step(carry: game.Carry, round: jax.Array) -> game.Carry:
-            following: game.Carry = rules.step(algorithm, environment, recorders, fixed, carry, round)[0]
-            return following
+            return rules.step(algorithm, environment, recorders, fixed, carry, round)[0]
 
         read = functools.partial(game.read, recorders)
         carry, store = engine.play_rounds(step, read, carry, engine.empty_store(read, carry, when), when, num)

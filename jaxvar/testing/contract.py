@@ -87,15 +87,15 @@ def check_algorithm(
     if not absent_arms or num_arms == 1:
         return
 
-    def masked_round(algorithm: Algorithm, state: object, key: jax.Array) -> tuple[object, jax.Array]:
-        word = random.bits(random.key_words(random.fold_in(key, 3)), (num_arms,))
-        available = (word >> np.uint32(31) == 0) | (word == jnp.max(word, axis=0))  # never none
-        state, action = one_round(algorithm, state, key, lambda state: None, available)
-        return state, jnp.where(jnp.all(available[action]), 0, 1)
-
     def masked_play(algorithm: Algorithm, key: jax.Array) -> jax.Array:
-        keys = jax.vmap(lambda i: random.fold_in(key, i))(jnp.arange(_MASKED_ROUNDS))
-        return jnp.sum(jax.lax.scan(lambda s, k: masked_round(algorithm, s, k), algorithm.init(), keys)[1])
+        def masked_round(state: object, i: jax.Array) -> tuple[object, jax.Array]:
+            here = random.fold_in(key, i)
+            word = random.bits(random.key_words(random.fold_in(here, 3)), (num_arms,))
+            available = (word >> np.uint32(31) == 0) | (word == jnp.max(word, axis=0))  # never none
+            state, action = one_round(algorithm, state, here, lambda state: None, available)
+            return state, jnp.where(jnp.all(available[action]), 0, 1)
+
+        return jnp.sum(jax.lax.scan(masked_round, algorithm.init(), jnp.arange(_MASKED_ROUNDS))[1])
 
     broken = int(jax.jit(masked_play)(algorithm, jax.random.key(0) if key is None else key))
     rule = "an absent arm was chosen in {} of {} rounds: select must choose where side.available is true"
@@ -164,7 +164,7 @@ def check_environment(environment: Environment, *, key: jax.Array | None = None,
     duels = hasattr(environment, "duel")
     _require_methods(environment, "init", "observe", "duel" if duels else "pull")
 
-    def one_round(environment: Any, key: jax.Array, number: int = 1) -> _Round:
+    def one_round(environment: Any, key: jax.Array, number: int) -> _Round:
         instance = environment.init(random.fold_in(key, 0))
         round = jnp.asarray(number, jnp.int32)
         observation = environment.observe(instance, round, random.fold_in(random.fold_in(key, 1), round))
@@ -193,10 +193,7 @@ def check_environment(environment: Environment, *, key: jax.Array | None = None,
         reward = environment.pull(instance, observation, jnp.int32(arm), round, key)
         return reward, observation.mean[arm], observation.noise_var[arm]
 
-    def play(environment: Environment, key: jax.Array) -> list[_Round]:
-        return [one_round(environment, key, i) for i in (1, 2, 3)]
-
-    seen = _check_transformations(play, environment, key)[0]
+    seen = _check_transformations(lambda e, k: [one_round(e, k, i) for i in (1, 2, 3)], environment, key)[0]
     _require_finite(seen, "arms, means, variances and rewards must be finite")
     for shown in seen:
         _require(np.any(shown[5]), "at least one arm must be available in every round")
@@ -349,8 +346,7 @@ def _numbers(tree: T) -> T:
         is_key = isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
         return np.asarray(jax.random.key_data(x) if is_key else x)
 
-    numbers: T = jax.tree.map(plain, tree)
-    return numbers
+    return jax.tree.map(plain, tree)
 
 
 def _require_methods(target: object, *names: str) -> None:

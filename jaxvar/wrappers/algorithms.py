@@ -138,7 +138,8 @@ class Delayed(LearnsLate):
             oldest = jax.tree.map(lambda queue: queue[0], waiting)
             told = side._replace(noise_var=oldest.noise_var)
             learner = learn(state.learner, oldest.choice, oldest.x, oldest.reward, told)
-            learner = _where(state.round >= self.delay, learner, state.learner)
+            arrives = functools.partial(jnp.where, state.round >= self.delay)
+            learner = jax.tree.map(arrives, learner, state.learner)
             # A queue that moves up: at a delay of 100 twice as fast as a ring whose slot is masked, four times as one
             # whose slot is indexed (OFUL, d = 10, two cores).
             waiting = jax.tree.map(lambda queue, v: jnp.concatenate([queue[1:], jnp.asarray(v)[None]]), waiting, now)
@@ -201,16 +202,13 @@ class Batched(LearnsLate):
     def update(self, state: BatchedState, choice: Any, x: jax.Array, reward: jax.Array, side: Side) -> BatchedState:
         """Learn from the reward; at the end of a batch, let the policy follow."""
         learner, round = self.inner.update(state.learner, choice, x, reward, side), state.round + 1
-        policy = _where(round % self.every == 0, learner, state.policy) if self.is_late else None
+        policy = None
+        if self.is_late:
+            policy = jax.tree.map(functools.partial(jnp.where, round % self.every == 0), learner, state.policy)
         return BatchedState(learner, policy, round, _with_bits(state.lost, choice))
 
 
 batched = factory(Batched)
-
-
-def _where(condition: jax.Array, one: ArrayTree, other: ArrayTree) -> ArrayTree:
-    """Return the leaves of ``one`` where the condition [] holds, else those of ``other``."""
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
 
 def _with_bits(lost: jax.Array, choice: object) -> jax.Array:

@@ -58,8 +58,7 @@ class Corrupted(ChangesRewards):
     @property
     def noise_bound(self) -> Number:
         """R + the largest corruption: no reward is farther from its mean."""
-        bound: Number = self.inner.noise_bound
-        return bound + jnp.minimum(self.per_round, self.budget)
+        return self.inner.noise_bound + jnp.minimum(self.per_round, self.budget)
 
     def init(self, key: jax.Array) -> Any:
         """Draw a problem."""
@@ -116,8 +115,7 @@ class DriftingInstance(NamedTuple):
     @property
     def arms(self) -> jax.Array:
         """The decision set where it never changes, [num_arms, dim]."""
-        fixed: jax.Array = self.problem.arms
-        return fixed
+        return self.problem.arms
 
 
 @pytree
