@@ -313,10 +313,8 @@ class LsviUcbPlus(LeastSquares):
         of_stage = planning.at_stage(plan.var_bar, step.stage).reshape(-1)
         weight = 1 / jnp.sqrt(take(of_stage, step.state * model.num_actions + step.action))
         regression, update = self.learn(state.regression, model, step, weight, self.lam)
-        q, low = (
-            planning.with_stage(old, step.stage, planning.at_stage(new, step.stage))
-            for old, new in ((state.q, plan.q), (state.low, plan.low))
-        )
+        q = planning.with_stage(state.q, step.stage, planning.at_stage(plan.q, step.stage))
+        low = planning.with_stage(state.low, step.stage, planning.at_stage(plan.low, step.stage))
         layer, failure = self.group(step.stage) + 1, ridge.failure(update)
         return LsviPlusState(regression, q, low, plan.last, layer, weight, state.status | failure)
 

@@ -140,14 +140,9 @@ class Tabular(ValueIteration):
 
 def visited(model: Model, step: Step) -> tuple[jax.Array, jax.Array]:
     """Return which pair a step visited, bool [S, A], and which transition it was, bool [S, A, S]."""
-    state, action, next_state = (
-        np.arange(num, dtype=np.int32) == index
-        for num, index in (
-            (model.num_states, step.state),
-            (model.num_actions, step.action),
-            (model.num_states, step.next_state),
-        )
-    )
+    state = np.arange(model.num_states, dtype=np.int32) == step.state
+    action = np.arange(model.num_actions, dtype=np.int32) == step.action
+    next_state = np.arange(model.num_states, dtype=np.int32) == step.next_state
     pair = state[:, None] & action[None]
     return pair, pair[:, :, None] & next_state[None, None]
 

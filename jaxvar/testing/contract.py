@@ -29,6 +29,7 @@ _ROUNDS = 12
 _EPISODES = 4
 _MASKED_ROUNDS = 24
 _VALUE_FUNCTIONS = 64  # for which the feature bound is tried
+_TABLES = ("phi", "reward", "theta_star", "transition", "initial")  # of an episodic environment
 
 
 class ContractError(AssertionError):
@@ -244,16 +245,14 @@ def check_episodic_environment(environment: EpisodicEnvironment, *, key: jax.Arr
 
     def draw(environment: EpisodicEnvironment, key: jax.Array) -> dict[str, jax.Array]:
         found = environment.init(key)
-        fields = ("phi", "reward", "theta_star", "transition", "initial")
-        for name in fields:
+        for name in _TABLES:
             _require(hasattr(found, name), f"the instance must have {name}")
-        told = fields if getattr(found, "features", None) is None else (*fields, "features")
+        told = _TABLES if getattr(found, "features", None) is None else (*_TABLES, "features")
         return {name: jnp.asarray(getattr(found, name)) for name in told}
 
     tables = _check_transformations(draw, environment, key)[0]
     _require_finite(tables, "the tables must be finite")
-    phi, reward, transition, initial = (np.asarray(tables[n]) for n in ("phi", "reward", "transition", "initial"))
-    theta_star = np.asarray(tables["theta_star"])
+    phi, reward, theta_star, transition, initial = (np.asarray(tables[name]) for name in _TABLES)
     _require(reward.ndim == 2, "reward must be [S, A]")
     num_states, num_actions = reward.shape
     dim = theta_star.shape[0]
