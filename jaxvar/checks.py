@@ -147,7 +147,7 @@ def check_choice(name: str, value: object, allowed: Sequence[str]) -> str:
 
 
 def check_array(
-    name: str, value: Any, shape: Sequence[int | None], *, max_norm: float | None = None, squared: bool = False
+    name: str, value: Any, shape: Sequence[int | None], *, max_norm: Any = None, squared: bool = False
 ) -> Any:
     """Return ``value``, a finite real array of a shape (None: any length), rows no longer than ``max_norm``.
 

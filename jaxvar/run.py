@@ -181,17 +181,12 @@ def trace(
             **ending,
         )
     event, observation = seen
+    told = ("action", "layer", "weight", "reward", "noise_var", "rival", "state")
     return Trace(
         arms=observation.arms,
         mean=observation.mean,
-        action=event.action,
-        layer=event.layer,
-        weight=event.weight,
-        reward=event.reward,
-        noise_var=event.noise_var,
         available=getattr(observation, "available", None),
-        rival=event.rival,
-        state=event.state,
+        **{name: getattr(event, name) for name in told},
         **ending,
     )
 

@@ -83,9 +83,7 @@ class HypercubeBandit(Hypercube):
 
     def observe(self, instance: LinearInstance, round: jax.Array, key: jax.Array) -> Observation:
         """Return all corners of the cube while the instance is active, then only the zero vector."""
-        arms, mean = instance.arms, instance.mean
-        if arms is None or mean is None:
-            raise TypeError("a hypercube instance holds its arms")
+        arms, mean = jnp.asarray(instance.arms), jnp.asarray(instance.mean)
         if not self.fixed_arms:
             active = jnp.asarray(round).astype(jnp.result_type(self.active_rounds)) <= self.active_rounds
             arms, mean = jnp.where(active, arms, 0), jnp.where(active, mean, 0)

@@ -119,8 +119,7 @@ class LinearArms:
         """Refuse arms and theta* that do not fit together."""
         given = not isinstance(self.arms, Drawn)
         if given:
-            longest: Any = self.norm_bound
-            parameters.check_array("arms", self.arms, (self.num_arms, self.dim), max_norm=longest)
+            parameters.check_array("arms", self.arms, (self.num_arms, self.dim), max_norm=self.norm_bound)
         if given and self.fresh:
             raise ValueError(
                 "fresh must be False where arms is an array; jaxvar.replay_bandit plays arrays over rounds"

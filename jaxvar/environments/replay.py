@@ -74,8 +74,7 @@ class ReplayBandit:
 
     def check(self) -> None:
         """Refuse arrays that do not fit together; give means, noise and variances a column for each arm."""
-        longest: Any = self.norm_bound
-        parameters.check_array("arms", self.arms, self.arms.shape, max_norm=longest)
+        parameters.check_array("arms", self.arms, self.arms.shape, max_norm=self.norm_bound)
         rounds, num_arms = self.max_rounds, self.num_arms
         if not self.fixed_arms and self.arms.shape[0] != rounds:
             raise ValueError(f"arms and noise must have as many rounds, got {self.arms.shape[0]} and {rounds}")

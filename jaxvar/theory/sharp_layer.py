@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 
 from jaxvar import lowering, parameters, sharp
-from jaxvar.constants import RadiusConstants
 from jaxvar.constants import sharp as preset
 from jaxvar.parameters import float_dtype
 from jaxvar.theory.martingales import STREAMS, Draw, Past, R, Stream, advance, along
@@ -107,8 +106,7 @@ def inequalities(stream: Stream, layer: Layer, theta: jax.Array, delta: float) -
     off_loss = jnp.abs(loss - layer.errors / (1 + q)) / (1 + layer.target)
     off = jnp.abs(distance2 - q * (jnp.sum(theta * theta, axis=0) + loss) + layer.drift) / (1 + layer.target)
     exact = jnp.full_like(loss, EXACT)
-    constants: RadiusConstants = preset()
-    beta = sharp.radius(jnp.full_like(loss, q), loss, constants, delta, R, R)
+    beta = sharp.radius(jnp.full_like(loss, q), loss, preset(), delta, R, R)
     found = {
         "loss": single_check(off_loss, exact),
         "identity": single_check(off, exact),
