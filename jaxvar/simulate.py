@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -20,6 +20,7 @@ from chex import ArrayTree
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
+from tqdm import tqdm
 
 from jaxvar import engine, memory, parameters, random, tidy
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
@@ -278,7 +279,9 @@ def simulate(
         memory.refuse_above(memory.free_memory(mesh), needed, f"{chunk} seeds at once need", remedy)
 
     parts: list[dict[str, Array]] = []
-    with _progress_bar(progress, total * num, "seed-episode" if num_rounds is None else "seed-round") as advance:
+    unit = "seed-episode" if num_rounds is None else "seed-round"
+    shown = {"total": total * num, "unit": unit, "unit_scale": True, "smoothing": 0.1}
+    with tqdm(**shown) if progress else contextlib.nullcontext() as bar:
         for start in range(0, total, chunk):
             # The last chunk is filled up with runs that are dropped again: one shape, one program.
             runs = np.minimum(np.arange(start, start + chunk), total - 1)
@@ -290,7 +293,8 @@ def simulate(
                 part = program.play(here, num)
             num_here = min(chunk, total - start)
             parts.append({name: x[:num_here] for name, x in part.items()})
-            advance(num_here * num)
+            if bar is not None:
+                bar.update(num_here * num)
 
     axes = tuple(p for p in (algorithm_points, environment_points) if p)
     shape = (*(len(p) for p in axes), num_seeds)
@@ -324,14 +328,3 @@ def _check_same_everywhere(numbers: ArrayTree, mesh: Mesh) -> None:
 def _unpack(target: Any) -> tuple[Any, dict[int, Array], tuple[Mapping[str, object], ...]]:
     grid = grid_of(target)
     return (target, {}, ()) if grid is None else (grid.base, dict(grid.values), grid.points)
-
-
-@contextlib.contextmanager
-def _progress_bar(show: bool, total: int, unit: str) -> Iterator[Callable[[int], object]]:
-    if not show:
-        yield lambda num: None
-        return
-    from tqdm import tqdm
-
-    with tqdm(total=total, unit=unit, unit_scale=True, smoothing=0.1) as bar:
-        yield bar.update
