@@ -62,7 +62,7 @@ VERBS = {
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code: 0 done, 1 failed, 2 bad usage, 130 stopped by Ctrl-C or SIGTERM."""
     try:
-        with _handling_signals(_end_at_once):
+        with handling_signals(_end_at_once):
             return _run_verb(sys.argv[1:] if argv is None else argv)
     except KeyboardInterrupt:
         print("\njaxvar: stopped", file=sys.stderr)
@@ -73,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _handling_signals(handler: Callable[[int, types.FrameType | None], None]) -> Iterator[None]:
+def handling_signals(handler: Callable[[int, types.FrameType | None], None]) -> Iterator[None]:
     """Let ``handler`` handle Ctrl-C and SIGTERM within."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -117,7 +117,7 @@ def _run_verb(words: list[str]) -> int:
     config = [tyro.conf.DisallowNone] if hasattr(tyro.conf, "DisallowNone") else []  # PATH in the help, not {None}|PATH
     # A run of a study stops by itself, with all it has played on disk; the other verbs clean up what they began.
     stops_by_itself = name == "run"
-    with contextlib.nullcontext() if stops_by_itself else _handling_signals(signal.default_int_handler):
+    with contextlib.nullcontext() if stops_by_itself else handling_signals(signal.default_int_handler):
         found = tyro.cli(target, prog=f"jaxvar {name}", args=rest, config=config)
         return found if run is None else run(found)
 

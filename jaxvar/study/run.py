@@ -18,6 +18,7 @@ import numpy as np
 from tqdm import tqdm
 
 from jaxvar import files, parameters
+from jaxvar.cli import handling_signals
 from jaxvar.files import Damaged
 from jaxvar.game import violated_assumptions
 from jaxvar.study import store
@@ -320,17 +321,10 @@ def _timer(seconds: float) -> Callable[[], bool]:
 def _stop_signals() -> Iterator[Callable[[], bool]]:
     """Yield a function that is true once Ctrl-C was pressed or SIGTERM came; a second Ctrl-C interrupts at once."""
     asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
 
     def note(number: int, frame: types.FrameType | None) -> None:
         asked.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handling_signals(note):
         yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
