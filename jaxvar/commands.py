@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import jax
 import jax.extend.backend
@@ -29,6 +29,7 @@ from jaxvar.until import run_until_separated, verdicts
 T = TypeVar("T")
 OrNone = Annotated[T | None, tyro.conf.arg(help_behavior_hint="")]  # no "default: None" in the help
 Folder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
+_RULE = ("max_seeds", "error_rate", "compare", "tolerance")  # options of --until-separated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,29 +122,11 @@ def run_command(options: Run) -> int:
 
 
 def _result(options: Run, study: Study, out: Path, shard: tuple[int, int]) -> StudyResult | None:
-    if not options.until_separated:
-        return run_study(
-            study,
-            out,
-            resume=options.resume,
-            force=options.force,
-            shard=shard,
-            progress=options.progress,
-            checkpoint_seconds=options.checkpoint_seconds,
-        )
-    assert options.max_seeds is not None  # as _check_until found
-    return run_until_separated(
-        study,
-        out,
-        max_seeds=options.max_seeds,
-        error_rate=options.error_rate,
-        compare=options.compare,
-        tolerance=options.tolerance,
-        resume=options.resume,
-        force=options.force,
-        progress=options.progress,
-        checkpoint_seconds=options.checkpoint_seconds,
-    )
+    names = ("resume", "force", "progress", "checkpoint_seconds", *(_RULE if options.until_separated else ()))
+    given: dict[str, Any] = {name: getattr(options, name) for name in names}
+    if options.until_separated:
+        return run_until_separated(study, out, **given)
+    return run_study(study, out, shard=shard, **given)
 
 
 def _check_until(options: Run) -> None:
@@ -154,7 +137,7 @@ def _check_until(options: Run) -> None:
         if options.shard != "1/1":
             raise StudyError(f"--until-separated plays whole stages, and --shard only a part of them, {options.shard}")
         return
-    for name in ("max_seeds", "error_rate", "compare", "tolerance"):
+    for name in _RULE:
         if getattr(options, name) != getattr(Run, name):
             raise StudyError(f"--{name.replace('_', '-')} is an option of --until-separated, which was not given")
 

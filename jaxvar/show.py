@@ -1,6 +1,7 @@
 """The verbs ``figures``, ``report`` and ``table`` of the command line: they show a study that was run."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -39,13 +40,11 @@ def figures(
       style: Matplotlib style file, or name of a style that matplotlib knows; what it sets wins over ours.
       out: Folder for the figures; figures inside the study's own if not given.
     """
-
-    def draw(result: StudyResult) -> None:
-        folder = out or directory / "figures"
+    folder = out or directory / "figures"
+    with _loaded(directory) as result:
         for path in draw_study(result, folder, width=width, scale=scale, kind=band, caption=caption, style=style):
             print(path.resolve())
-
-    return _with_study(directory, draw)
+    return DONE
 
 
 @exit_code
@@ -56,7 +55,9 @@ def report(directory: Folder, out: OrNone[Path] = None) -> int:
       directory: Folder of a study that was run.
       out: The page; report.html inside the study's own folder if not given.
     """
-    return _with_study(directory, lambda result: print(write_page(result, out or directory / "report.html").resolve()))
+    with _loaded(directory) as result:
+        print(write_page(result, out or directory / "report.html").resolve())
+    return DONE
 
 
 @exit_code
@@ -68,19 +69,17 @@ def table(directory: Folder, to: Format = "text", what: TableName = "all") -> in
       to: Plain text, CSV with all digits, LaTeX (which needs the package booktabs) or Markdown.
       what: Table to print; all are those for which there are records.
     """
-
-    def show(result: StudyResult) -> None:
+    with _loaded(directory) as result:
         names = available(result) if what == "all" else (what,)
         print("\n".join(TABLES[name](result).to(to) for name in names), end="")
+    return DONE
 
-    return _with_study(directory, show)
 
-
-def _with_study(directory: Path, use: Callable[[StudyResult], None]) -> int:
-    """Load a study and use it."""
+@contextlib.contextmanager
+def _loaded(directory: Path) -> Iterator[StudyResult]:
+    """Load a study, and name its folder in errors of what uses it."""
     result = load(directory)
     try:
-        use(result)
+        yield result
     except ValueError as error:  # the study has no such records, or no seed that went well
         raise RunError(f"{directory}: {error}") from error
-    return DONE
