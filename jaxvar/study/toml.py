@@ -73,6 +73,7 @@ _MAX_DEPTH = 50  # of lists and tables within each other
 _BLANK = re.compile(r"[ \t]*")
 _GAP = re.compile(r"(?:[ \t\n]+|#[^\n]*)*")  # between statements, and anywhere in a list
 _KEY = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
+_DOTTED_KEY = re.compile(rf"(?:{_KEY.pattern})(?:[ \t]*\.[ \t]*(?:{_KEY.pattern}))*")
 _STRING = re.compile(r'''"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\'''', re.DOTALL)
 _FLAT_LIST = re.compile(r"""\[[^\[\]"'{}#]*\]""")  # of numbers: nothing in it has a name
 _OTHER = re.compile(r"[^,\[\]{}\n#]+")  # numbers, dates, true and false
@@ -184,10 +185,8 @@ class KeyLines:
         A key ``"noise.std"`` at the end of the path may have been written with or without its quotes.
         """
         *outer, last = where or ("",)
-        for path in (where, (*outer, *str(last).split("."))):
-            if path in self.found:
-                return self.found[path]
-        return next((self.found[where[:n]] for n in range(len(where), 0, -1) if where[:n] in self.found), None)
+        paths = (where, (*outer, *str(last).split(".")), *(where[:n] for n in range(len(where), 0, -1)))
+        return next((self.found[path] for path in paths if path in self.found), None)
 
     def _document(self) -> None:
         table: Where = ()
@@ -225,21 +224,18 @@ class KeyLines:
         self._value(where, depth)
 
     def _value(self, where: Where, depth: int) -> None:
+        self._remember(where, self._at)  # an entry of a list; a key was found before
         self._skip(_BLANK)
         if depth > _MAX_DEPTH:
             raise _NotUnderstood
         if self._skip(_STRING) or self._skip(_FLAT_LIST):
             return
         if self._take("["):
-            self._comma_separated("]", lambda i: self._entry((*where, i), depth + 1))
+            self._comma_separated("]", lambda i: self._value((*where, i), depth + 1))
         elif self._take("{"):
             self._comma_separated("}", lambda _: self._pair(where, depth + 1))
         elif not self._skip(_OTHER):
             raise _NotUnderstood
-
-    def _entry(self, where: Where, depth: int) -> None:
-        self._remember(where, self._at)
-        self._value(where, depth)
 
     def _comma_separated(self, end: str, one: Callable[[int], None]) -> None:
         """Read what stands between commas, up to ``end``, with ``one`` (number of the part)."""
@@ -254,21 +250,16 @@ class KeyLines:
 
     def _key(self) -> list[str]:
         """Read a dotted key; returns its parts without their quotes."""
-        parts = list[str]()
+        self._skip(_BLANK)
         start = self._at
-        while True:
-            self._skip(_BLANK)
-            found = _KEY.match(self._text, self._at)
-            if found is None:
-                raise _NotUnderstood
-            self._at = found.end()
-            parts.append(_unquoted(found[0]))
-            if len(parts) > _MAX_KEY_PARTS:
-                self.long_key = self._line(start)
-                raise _NotUnderstood
-            self._skip(_BLANK)
-            if not self._take("."):
-                return parts
+        if not self._skip(_DOTTED_KEY):
+            raise _NotUnderstood
+        parts = _KEY.findall(self._text, start, self._at)
+        if len(parts) > _MAX_KEY_PARTS:
+            self.long_key = self._line(start)
+            raise _NotUnderstood
+        self._skip(_BLANK)
+        return list(map(_unquoted, parts))
 
     def _skip(self, pattern: re.Pattern[str]) -> bool:
         match = pattern.match(self._text, self._at)
