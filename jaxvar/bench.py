@@ -28,6 +28,7 @@ from jaxvar.environments import noise
 from jaxvar.environments.linear_bandit import LinearBandit, linear_bandit
 from jaxvar.environments.random_mdp import MixtureMdp, mixture_mdp
 from jaxvar.exit_codes import DONE, exit_code
+from jaxvar.memory import num_bytes
 from jaxvar.simulate import simulate
 from jaxvar.study.factories import error_at
 
@@ -147,7 +148,7 @@ def bytes_per_seed(algorithm: object, environment: object) -> int:
     """Return the bytes that one seed carries from round to round."""
     keys, rules = game.seed_keys(np.zeros(2, np.uint32), np.int32(0)), engine.game_of(environment)
     _, carried = jax.eval_shape(lambda a, e: rules.begin(a, e, keys, game.DEFAULT_RECORDERS), algorithm, environment)
-    return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(carried))
+    return num_bytes(carried)
 
 
 def machine() -> str:

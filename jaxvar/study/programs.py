@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -15,13 +14,12 @@ from tqdm import tqdm
 
 from jaxvar import engine
 from jaxvar.engine import Program, is_accelerator
-from jaxvar.memory import free_memory, human_bytes
+from jaxvar.memory import SHARE, free_memory, human_bytes, num_bytes
 from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
 from jaxvar.study.factories import RunError, in_precision
 from jaxvar.study.shards import Processes, mesh_for, stretch_for
 
-_MEMORY_SHARE = 0.8  # of the free memory that a chunk may take: other processes need some too
 _COPIES = 3  # of what a chunk holds, on the host while it is written
 _COMPILERS = 8  # programs compiled at a time, at most: each takes some hundred megabytes meanwhile
 
@@ -93,10 +91,10 @@ class Programs:
         if key not in self._smaller_chunks:
             needed, free = self._memory(cell, chunk)
             smaller = -1
-            if free is not None and needed > _MEMORY_SHARE * free:
+            if free is not None and needed > SHARE * free:
                 widest = engine.block_shape(1 << 20, mesh_for(1 << 20, self.devices[:1]))[0]
                 unit = len(self.devices) * min(widest, chunk) if chunk > len(self.devices) else 1
-                smaller = min(int(chunk * _MEMORY_SHARE * free / needed), chunk - 1) // unit * unit
+                smaller = min(int(chunk * SHARE * free / needed), chunk - 1) // unit * unit
             agreed = self.processes.agree_on_number(smaller)
             self._smaller_chunks[key] = None if agreed < 0 else agreed
         return self._smaller_chunks[key]
@@ -107,8 +105,7 @@ class Programs:
         stretch = stretch_for(program, self.study.length, self.checkpoint_seconds)
         needed = program.memory(stretch.next(self.study.length))  # on one device
         if not is_accelerator(program.mesh):  # all devices share one memory
-            held = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(program.shapes))
-            needed = needed * program.mesh.size + _COPIES * held
+            needed = needed * program.mesh.size + _COPIES * num_bytes(program.shapes)
         return needed, free_memory(program.mesh)
 
     def needs(self, cell: Cell, chunk: int) -> str:

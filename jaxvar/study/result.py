@@ -263,9 +263,8 @@ def at_length(study: Study, length: int) -> Study:
     """Return the study with another number of rounds or episodes, read at its end; itself where it has that number."""
     if length == study.length:
         return study
-    if study.episodes is None:
-        return dataclasses.replace(study, rounds=length, records=1)
-    return dataclasses.replace(study, episodes=length, records=1)
+    changes: dict[str, Any] = {f"{study.unit}s": length, "records": 1}
+    return dataclasses.replace(study, **changes)
 
 
 def merge(folders: Sequence[str | Path], out: str | Path) -> Manifest:
