@@ -6,10 +6,8 @@ A problem fits ``log f = logsumexp_t(design_t @ values + offset_t)`` to ``target
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -17,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar.analysis.intervals import Array
+from jaxvar.study.factories import in_precision
 
 _BLOCK = 64  # problems per call: one compiled program serves any number of problems, or all starts of one problem
 _MOST_STEPS = 500
@@ -47,15 +46,12 @@ class Solution(NamedTuple):
 
 
 def solve(problem: Problem, scale: str, start: Array | None = None) -> Solution:
-    """Fit every row from ``start [parameters]``; if None, fit each row from 64 starts and keep the best fit."""
-    if start is not None:
-        return _concatenate(
-            [
-                _fit_block(problem.rows(rows), np.tile(start, (len(rows), 1)), scale)
-                for rows in np.split(np.arange(len(problem.target)), range(_BLOCK, len(problem.target), _BLOCK))
-            ]
-        )
-    return _concatenate([_best(problem.rows(slice(i, i + 1)), scale) for i in range(len(problem.target))])
+    """Fit every row from ``start [parameters]``; if None, fit the only row from 64 starts and keep the best fit."""
+    if start is None:
+        return _best(problem, scale)
+    blocks = np.split(np.arange(len(problem.target)), range(_BLOCK, len(problem.target), _BLOCK))
+    parts = [_fit_block(problem.rows(rows), np.tile(start, (len(rows), 1)), scale) for rows in blocks]
+    return Solution(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def response(problem: Problem, values: Array) -> Array:
@@ -79,16 +75,12 @@ def _fit_block(problem: Problem, starts: Array, scale: str) -> Solution:
     """Fit at most one block of rows."""
     rows = len(starts)
     fill = np.minimum(np.arange(_BLOCK), rows - 1)  # the last row is repeated, and the repeats are dropped
-    with _float64():
+    # Standard promotion, whatever the session's settings: optax mixes ranks and types.
+    with in_precision("float64"), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         arrays = (problem.design[fill], problem.offset[fill], problem.target[fill], starts[fill])
         found = [np.asarray(x)[:rows] for x in _program(scale)(*map(jnp.asarray, arrays))]
     values, fitted, loss, slope = found
     return Solution(values, fitted, loss, slope, slope <= _SLOPE)
-
-
-def _concatenate(parts: list[Solution]) -> Solution:
-    """Put the rows of several solutions below each other."""
-    return Solution(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 @functools.cache
@@ -128,12 +120,3 @@ def _fit(
     values, _, _, _ = jax.lax.while_loop(goes_on, step, first)
     value, slope = jax.value_and_grad(loss)(values)
     return values, fitted(values), value, jnp.max(jnp.abs(slope))
-
-
-@contextlib.contextmanager
-def _float64() -> Iterator[None]:
-    """Compute in float64 with standard promotion, whatever the session's settings: optax mixes ranks and types."""
-    experimental = importlib.import_module("jax.experimental")  # its place in older versions of JAX
-    enable = jax.enable_x64 if hasattr(jax, "enable_x64") else experimental.enable_x64
-    with enable(True), jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        yield
