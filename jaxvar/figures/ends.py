@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from jaxvar.figures.look import SMALL, points, renderer_of, wrap
+from jaxvar.figures.look import SMALL, points, width_in_dots, wrap
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -52,21 +52,19 @@ class EndNames:
         self.samples = dict(zip(labels, map(_line, handles), strict=True))
         self.row_ends = list({_row(axis): axis for axis in figure.axes if axis.axison}.values())
         room = SHARE * figure.get_size_inches()[0] - _LEADER - _SAMPLE
-        self.texts = {axis: self._broken(room, notes.get(axis, {})) for axis in self.row_ends}
-
-    def _broken(self, room: float, notes: Mapping[str, str]) -> dict[str, str]:
-        """Return the lines of each name, with its note below."""
-        return {
-            label: "\n".join([*wrap(self.figure, label, room, SMALL), *filter(None, [notes.get(label)])])
-            for label in self.samples
-        }
+        names = {label: wrap(figure, label, room, SMALL) for label in labels}
+        self.texts: dict[Axes, dict[str, str]] = {}
+        for axis in self.row_ends:
+            below = notes.get(axis, {})
+            self.texts[axis] = {k: "\n".join([*lines, *filter(None, [below.get(k)])]) for k, lines in names.items()}
 
     def make_room(self) -> None:
         """Leave a strip on the right free, and make the figure higher if a row is too low for its names."""
         inches, height = self.figure.get_size_inches()
         needed = max(sum(map(_height, texts.values())) for texts in self.texts.values()) + 0.5
         self.figure.set_size_inches(inches, max(height, len(self.row_ends) * needed))
-        widest = max(_width(self.figure, text) for texts in self.texts.values() for text in texts.values())
+        lines = [line for texts in self.texts.values() for text in texts.values() for line in text.split("\n")]
+        widest = max(width_in_dots(self.figure, line, SMALL) for line in lines) / self.figure.dpi
         engine = cast("ConstrainedLayoutEngine", self.figure.get_layout_engine())
         engine.set(rect=(0, 0, 1 - (_LEADER + _SAMPLE + widest + 0.08) / inches, 1))
 
@@ -90,15 +88,12 @@ def spread_out(targets: Sequence[float], heights: Sequence[float], low: float, h
 
     All stay between ``low`` and ``high``, if these leave enough room.
     """
+    from scipy.optimize import isotonic_regression
+
     offsets = np.cumsum([0.0, *((a + b) / 2 for a, b in itertools.pairwise(heights))])
-    blocks: list[list[float]] = []  # least squares under the order: neighbours that would overlap move as one
-    for target in np.asarray(targets) - offsets:
-        blocks.append([float(target)])
-        while len(blocks) > 1 and np.mean(blocks[-2]) > np.mean(blocks[-1]):
-            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    nearest = isotonic_regression(np.asarray(targets) - offsets).x  # neighbours that would overlap move as one
     least, most = low + heights[0] / 2, high - heights[-1] / 2 - offsets[-1]
-    moved = [min(max(float(np.mean(block)), least), max(least, most)) for block in blocks for _ in block]
-    return [float(place + offset) for place, offset in zip(moved, offsets, strict=True)]
+    return list((np.clip(nearest, least, max(least, most)) + offsets).tolist())
 
 
 def _draw(figure: Figure, axis: Axes, found: list[_Label]) -> None:
@@ -176,13 +171,3 @@ def _row(axis: Axes) -> int:
 
 def _height(text: str) -> float:
     return (text.count("\n") + 1) * _LINE * points(SMALL) / 72
-
-
-def _width(figure: Figure, text: str) -> float:
-    """Return the width of the widest line, in inches."""
-    from matplotlib.font_manager import FontProperties
-
-    font, renderer = FontProperties(size=points(SMALL)), renderer_of(figure)
-    return max(
-        float(renderer.get_text_width_height_descent(line, font, False)[0]) / figure.dpi for line in text.split("\n")
-    )

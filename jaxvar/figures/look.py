@@ -169,17 +169,22 @@ def renderer_of(figure: Figure) -> RendererBase:
     return canvas.get_renderer()  # type: ignore[no-untyped-call]
 
 
+def width_in_dots(figure: Figure, line: str, size: float) -> float:
+    """Return the width of a line of text, in dots of the figure."""
+    from matplotlib.font_manager import FontProperties
+
+    font = FontProperties(size=points(size))
+    return float(renderer_of(figure).get_text_width_height_descent(line, font, False)[0])
+
+
 def wrap(figure: Figure, text: str, inches: float, size: float, most: int | None = None) -> list[str]:
     """Split text into lines for matplotlib, none wider than ``inches``; words that are too long are broken.
 
     If there are more than ``most`` lines, the rest is cut and the last line ends in an ellipsis.
     """
-    from matplotlib.font_manager import FontProperties
-
-    renderer, font = renderer_of(figure), FontProperties(size=points(size))
 
     def fits(line: str) -> bool:
-        return bool(renderer.get_text_width_height_descent(line, font, False)[0] <= inches * figure.dpi)
+        return width_in_dots(figure, line, size) <= inches * figure.dpi
 
     lines = [""]
     for word in visible(text).split():
