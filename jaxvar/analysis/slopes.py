@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from jaxvar import parameters
-from jaxvar.analysis.captions import algorithm_name, cell_name, environment_name, named, parameter_word, value_text
+from jaxvar.analysis.captions import algorithm_name, cell_name, environment_name, parameter_word, value_text
 from jaxvar.analysis.intervals import RESAMPLES, Array, Interval, check_level, resampled_cells, resampled_means
 from jaxvar.analysis.panels import grouped
 from jaxvar.analysis.summaries import Sample, sample
@@ -61,10 +61,8 @@ def slopes_in(
     """
 
     def other_settings(cell: CellResult) -> tuple[str, str]:
-        return (
-            named(cell.algorithm, {k: v for k, v in cell.algorithm_settings.items() if k != parameter}),
-            named(cell.environment, {k: v for k, v in cell.environment_settings.items() if k != parameter}),
-        )
+        rest = without(cell, parameter)
+        return algorithm_name(rest), environment_name(rest)
 
     groups = grouped((c for c in result.cells if swept_value(c, parameter) is not None), other_settings)
     if not groups:
@@ -122,6 +120,13 @@ def swept_value(cell: CellResult, parameter: str) -> object:
             f"{cell_name(cell)}: {parameter!r} is swept in the environment and in the algorithm, with different values"
         )
     return found[0] if found else None
+
+
+def without(cell: CellResult, parameter: str) -> CellResult:
+    """Return the cell as if the parameter had not been swept."""
+    both = (cell.algorithm_settings, cell.environment_settings)
+    player, problem = ({k: v for k, v in settings.items() if k != parameter} for settings in both)
+    return dataclasses.replace(cell, algorithm_settings=player, environment_settings=problem)
 
 
 def _slope(

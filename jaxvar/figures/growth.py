@@ -12,13 +12,12 @@ from jaxvar.analysis.captions import (
     percent,
     record_word,
     seeds_text,
-    settings_text,
     value_text,
 )
 from jaxvar.analysis.growth import GrowthFit
 from jaxvar.analysis.intervals import Array, mean_interval
-from jaxvar.analysis.panels import grouped
-from jaxvar.analysis.slopes import Slope, slopes_in
+from jaxvar.analysis.panels import grouped, titles
+from jaxvar.analysis.slopes import Slope, slopes_in, without
 from jaxvar.analysis.summaries import sample
 from jaxvar.figures.style import (
     BLUE,
@@ -74,7 +73,8 @@ def against_parameter(
         else:
             height = 1.6 if len(groups) == 3 and WIDTHS[width] > 4 else 2.2  # three wide panels below each other
             grid = panels(len(groups), width, least=2.7, height=height, sharex=True, sharey=True, squeeze=1.0)
-        for axis, title, slopes in zip(grid.axes, _titles(groups, parameter), groups.values(), strict=True):
+        names = titles({name: [without(slopes[0].cells[0], parameter)] for name, slopes in groups.items()})
+        for axis, title, slopes in zip(grid.axes, names, groups.values(), strict=True):
             axis.set(xscale="log", yscale="log")
             for slope in slopes:
                 handles[slope.algorithm] = _draw(axis, slope, look[slope.algorithm], level)
@@ -88,14 +88,6 @@ def against_parameter(
         if many:
             caption += " Numbers below the names are slopes."
         return finish(grid.figure, list(handles.values()), list(handles), caption, ylabel=ylabel, notes=notes)
-
-
-def _titles(groups: dict[str, list[Slope]], parameter: str) -> list[str]:
-    """Return the names of the environments, without the label if all share it and other settings tell them apart."""
-    firsts = [slopes[0].cells[0] for slopes in groups.values()]
-    if len(firsts) == 1 or len({cell.environment for cell in firsts}) > 1:
-        return list(groups)
-    return [settings_text({k: v for k, v in c.environment_settings.items() if k != parameter}) for c in firsts]
 
 
 def _draw(axis: Axes, slope: Slope, look: Look, level: float) -> ErrorbarContainer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +20,7 @@ from jaxvar.analysis.captions import (
 )
 from jaxvar.analysis.paired import Paired, paired, reference_of
 from jaxvar.analysis.panels import by_problem, grouped
-from jaxvar.analysis.slopes import swept, swept_value
+from jaxvar.analysis.slopes import swept, swept_value, without
 from jaxvar.analysis.summaries import Sample, sample
 from jaxvar.figures.style import (
     SMALL,
@@ -36,7 +35,7 @@ from jaxvar.figures.style import (
     row_panels,
     style,
 )
-from jaxvar.study.result import CellResult, StudyResult
+from jaxvar.study.result import StudyResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,24 +103,19 @@ def paired_differences(
 def _differences_along(pairs: list[Paired], parameter: str, caption: str, axis_name: str, width: Width) -> Drawing:
     """Draw the differences against a swept number, whose values are evenly spaced; a curve for each algorithm."""
 
-    def without(cell: CellResult) -> CellResult:
-        settings = (cell.algorithm_settings, cell.environment_settings)
-        player, problem = ({k: v for k, v in s.items() if k != parameter} for s in settings)
-        return dataclasses.replace(cell, algorithm_settings=player, environment_settings=problem)
-
     def value(pair: Paired) -> float:
         return float(str(swept_value(pair.cell, parameter)))
 
-    look = looks([algorithm_name(without(p.cell)) for p in pairs])
-    problems = grouped(pairs, lambda p: environment_name(without(p.cell)))
-    groups = {name: [without(p.cell) for p in mine] for name, mine in problems.items()}
+    look = looks([algorithm_name(without(p.cell, parameter)) for p in pairs])
+    problems = grouped(pairs, lambda p: environment_name(without(p.cell, parameter)))
+    groups = {name: [without(p.cell, parameter) for p in mine] for name, mine in problems.items()}
     values = sorted({value(p) for p in pairs})
     step = min(0.12, 0.6 / len(look))  # between the curves of one value
     handles: dict[str, ErrorbarContainer] = {}
     grid = problem_panels(groups, width, least=1.8, height=2.0, sharex=True, sharey=True, names=len(look))
     for axis, mine in zip(grid.axes, problems.values(), strict=True):
         axis.axhline(0.0, color=ink(), linewidth=0.9, zorder=1.5)
-        for name, some in grouped(mine, lambda p: algorithm_name(without(p.cell))).items():
+        for name, some in grouped(mine, lambda p: algorithm_name(without(p.cell, parameter))).items():
             shift = (list(look).index(name) - (len(look) - 1) / 2) * step
             places = [values.index(value(p)) + shift for p in some]
             handles[name] = _whiskers(axis, places, some, look[name], is_upright=True)

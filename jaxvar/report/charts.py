@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jaxvar.analysis.captions import named, parameter_word, settings_text
-from jaxvar.analysis.intervals import mean_interval, median_interval
+from jaxvar.analysis.captions import algorithm_name, environment_name, named, parameter_word, settings_text
+from jaxvar.analysis.intervals import Interval, mean_interval, median_interval
 from jaxvar.analysis.paired import Paired
 from jaxvar.analysis.panels import Grid, Place, grouped
-from jaxvar.analysis.slopes import swept, swept_value
+from jaxvar.analysis.slopes import swept, swept_value, without
 from jaxvar.analysis.summaries import band, sample
 from jaxvar.report.drawing import Line, Picture, Row, Series, curves_picture, rows_picture, short, value_range
 from jaxvar.report.markup import around, clean, ends, plain
@@ -184,13 +184,9 @@ def _over_parameter(result: StudyResult, places: Sequence[Place], parameter: str
     """
 
     def environment(place: Place) -> str:
-        cell = place.cell
-        others = {k: v for k, v in cell.environment_settings.items() if k != parameter}
-        return settings_text(others) if others and len(result.environments) == 1 else named(cell.environment, others)
-
-    def algorithm(place: Place) -> str:
-        cell = place.cell
-        return named(cell.algorithm, {k: v for k, v in cell.algorithm_settings.items() if k != parameter})
+        cell = without(place.cell, parameter)
+        is_told = cell.environment_settings and len(result.environments) == 1
+        return settings_text(cell.environment_settings) if is_told else environment_name(cell)
 
     panels, looks = list[Panel](), dict[str, int]()
     for name, inside in grouped(places, environment).items():
@@ -198,7 +194,7 @@ def _over_parameter(result: StudyResult, places: Sequence[Place], parameter: str
         if len(values) < 2:
             continue
         series = []
-        for label, group in grouped(inside, algorithm).items():
+        for label, group in grouped(inside, lambda place: algorithm_name(without(place.cell, parameter))).items():
             at = {swept_value(p.cell, parameter): p for p in group}
             points = [(v, at.get(v, at.get(None))) for v in values]
             curve = looks.setdefault(label, group[0].curve)
@@ -227,10 +223,8 @@ def _over_values(curve: int, points: Sequence[tuple[float, Place]]) -> Series:
     """Return the final regret of some cells at the values of a parameter: mean and median."""
     final = [sample(place.cell).final for _, place in points]
     lines = []
-    for found, what in (
-        ([mean_interval(v) for v in final], "mean over the seeds"),
-        ([median_interval(v) for v in final], "median over the seeds"),
-    ):
+    for interval, what in ((mean_interval, "mean over the seeds"), (median_interval, "median over the seeds")):
+        found = list(map(interval, final))
         line, low, high = (np.array([getattr(f, name) for f in found]) for name in ("estimate", "low", "high"))
         lines.append(Line.of(line, low, high, what, found[0].describe()))
     return Series(curve, [short(v) for v, _ in points], tuple(lines))
@@ -238,26 +232,21 @@ def _over_values(curve: int, points: Sequence[tuple[float, Place]]) -> Series:
 
 def final_rows(grid: Grid) -> list[tuple[str, Picture]]:
     """Return a picture of the mean final regret by algorithm, for each environment setting."""
-
-    def row(place: Place) -> Row:
-        found = mean_interval(sample(place.cell).final)
-        shown = around(found.estimate, found.half)
-        return Row(place.curve, grid.curves[place.curve], found.estimate, found.low, found.high, shown)
-
-    return _by_setting(grid, [(p.setting, row(p)) for p in grid.recorded("regret")], "regret")
+    found = [(place, mean_interval(sample(place.cell).final)) for place in grid.recorded("regret")]
+    return _by_setting(grid, [_row(grid, *one) for one in found], "regret")
 
 
 def difference_rows(grid: Grid, differences: Sequence[tuple[Place, Paired]]) -> list[tuple[str, Picture]]:
     """Return a picture of the paired differences, for each environment setting."""
-
-    def row(place: Place, found: Paired) -> Row:
-        mean = found.difference
-        shown = around(mean.estimate, mean.half)
-        return Row(place.curve, grid.curves[place.curve], mean.estimate, mean.low, mean.high, shown)
-
-    rows = [(place.setting, row(place, found)) for place, found in differences]
+    rows = [_row(grid, place, found.difference) for place, found in differences]
     title = f"regret minus that of {named(grid.result.reference or '', {})}"
     return _by_setting(grid, rows, title, is_difference=True)
+
+
+def _row(grid: Grid, place: Place, mean: Interval) -> tuple[int, Row]:
+    """Return a mean with its interval as a row, and the setting that it belongs to."""
+    shown = around(mean.estimate, mean.half)
+    return place.setting, Row(place.curve, grid.curves[place.curve], mean.estimate, mean.low, mean.high, shown)
 
 
 def spread_rows(grid: Grid) -> list[tuple[str, Picture]]:
