@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from jaxvar import constants, engine, game, parameters
+from jaxvar import __version__, constants, engine, game, parameters
 from jaxvar.algorithms.ave_ucb import ave_ucb
 from jaxvar.algorithms.ellipsoid import oful
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm
@@ -153,8 +153,6 @@ def bytes_per_seed(algorithm: object, environment: object) -> int:
 
 def machine() -> str:
     """Return versions, processor and devices in one line."""
-    from jaxvar import __version__
-
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return (
         f"jaxvar {__version__}, jax {jax.__version__}, numpy {np.__version__}, Python {platform.python_version()}; "

@@ -28,7 +28,7 @@ from jaxvar.study.limits import check_sizes
 from jaxvar.study.own import cost, try_round
 from jaxvar.study.programs import Programs
 from jaxvar.study.result import StudyResult, at_length, differences, load
-from jaxvar.study.shards import Hooks, Processes, Shorter, Stopped, Task, play, read_shard, stretch_for
+from jaxvar.study.shards import Hooks, Processes, Shorter, Task, play, read_shard, stretch_for
 from jaxvar.study.store import Manifest, StoredCell
 
 
@@ -282,10 +282,7 @@ class _Run:
                     def advanced(num_rounds: int, num_seeds: int = min(stored.chunk, end - first)) -> None:
                         bar.update(num_rounds * num_seeds)
 
-                    try:
-                        sha256 = play(task, Hooks(self.processes, stretch, advanced, save_due, self.stop_asked))
-                    except Stopped:
-                        raise KeyboardInterrupt from None
+                    sha256 = play(task, Hooks(self.processes, stretch, advanced, save_due, self.stop_asked))
                     self._finished(task.path("shards"), sha256)
                     if self.processes.agree_on_number(self.stop_asked()):
                         raise KeyboardInterrupt

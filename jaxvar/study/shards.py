@@ -21,11 +21,10 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
-from jaxvar import engine, files
+from jaxvar import __version__, engine, files
 from jaxvar.engine import Program, RunState, is_accelerator, needs_capacity, widest_block
 from jaxvar.files import Damaged
 from jaxvar.parameters import Array
-from jaxvar.study import store
 from jaxvar.study.factories import RunError
 from jaxvar.study.store import Manifest, Part, StoredCell, read_seconds, write_seconds
 
@@ -219,10 +218,6 @@ class Hooks(NamedTuple):
     stop_asked: Callable[[], bool]
 
 
-class Stopped(Exception):
-    """The user asked for an end; all that was played is on disk."""
-
-
 def play(task: Task, hooks: Hooks) -> str:
     """Play to the last round and write the shard; returns its SHA-256.
 
@@ -267,7 +262,7 @@ def play(task: Task, hooks: Hooks) -> str:
 def _play_on(task: Task, program: Program, progress: Progress, hooks: Hooks) -> tuple[Progress, bool]:
     """Play until the last round, or until more layers are needed: then the second value is false.
 
-    Raises :class:`Stopped` when a stop was asked for, after a checkpoint was written.
+    Raises ``KeyboardInterrupt`` when a stop was asked for, after a checkpoint was written.
     """
     processes = hooks.processes
     seeds = task.seeds
@@ -287,7 +282,7 @@ def _play_on(task: Task, program: Program, progress: Progress, hooks: Hooks) -> 
         if stop or processes.agree_on_number(hooks.save_due()):
             processes.write(functools.partial(_save, task, progress._replace(state=processes.fetch(state))))
         if stop:
-            raise Stopped
+            raise KeyboardInterrupt
     return progress, True
 
 
@@ -316,7 +311,7 @@ def _save(task: Task, progress: Progress) -> None:
 
 def _checkpoint_identity(task: Task) -> dict[str, object]:
     # Another version of jaxvar may hold other arrays.
-    return {**identity(task.cell, task.first), "kind": "checkpoint", "jaxvar": store.version()}
+    return {**identity(task.cell, task.first), "kind": "checkpoint", "jaxvar": __version__}
 
 
 def _resumed(task: Task, processes: Processes) -> Progress:

@@ -23,7 +23,7 @@ import jax
 import jaxlib.version
 import numpy as np
 
-from jaxvar import files, memory
+from jaxvar import __version__, files, memory
 from jaxvar.files import Damaged
 from jaxvar.study.cells import digest, titled
 from jaxvar.study.definition import MAX_QUESTION, Study, check_study_name, check_text
@@ -254,7 +254,7 @@ def sign_seconds(folder: Path, manifest: Manifest) -> None:
 def this_run(devices: Sequence[jax.Device], precision: str) -> dict[str, object]:
     """Return the versions and devices of this process, as ``run.json`` lists them."""
     return {
-        "jaxvar": version(),
+        "jaxvar": __version__,
         "python": platform.python_version(),
         "jax": jax.__version__,
         "jaxlib": jaxlib.version.__version__,
@@ -265,13 +265,6 @@ def this_run(devices: Sequence[jax.Device], precision: str) -> dict[str, object]
         "processes": jax.process_count(),
         "precision": precision,
     }
-
-
-def version() -> str:
-    """Return the version of jaxvar."""
-    from jaxvar import __version__
-
-    return __version__
 
 
 def now() -> str:
