@@ -29,18 +29,16 @@ class Block(NamedTuple):
     status_round: Array  # [seeds]
 
 
-def _optional(name: str) -> Any:
-    """Import a package that jaxvar works without."""
+def _optional(name: str, blocks: Sequence[Block]) -> Any:
+    """Import a package that jaxvar works without, to convert some blocks by it; refuse to convert none."""
     try:
-        return importlib.import_module(name)
+        found = importlib.import_module(name)
     except ImportError:
         more = " h5netcdf h5py" if name == "xarray" else ""
         raise ImportError(f"{name} is needed for this: pip install {name}{more}") from None
-
-
-def _require_some(blocks: Sequence[Block]) -> None:
     if not blocks:
         raise ValueError("there are no results yet")
+    return found
 
 
 def columns(blocks: Sequence[Block], unit: str, missing: object) -> Iterator[dict[str, Array | list[object]]]:
@@ -61,8 +59,7 @@ def columns(blocks: Sequence[Block], unit: str, missing: object) -> Iterator[dic
 
 def to_pandas(blocks: Sequence[Block], unit: str) -> Any:
     """Return one ``pandas.DataFrame`` with the rows of all blocks; NaN where a block has no such label or record."""
-    pandas = _optional("pandas")
-    _require_some(blocks)
+    pandas = _optional("pandas", blocks)
     frames = [pandas.DataFrame(found) for found in columns(blocks, unit, np.nan)]
     return pandas.concat(frames, ignore_index=True)
 
@@ -73,8 +70,7 @@ def to_xarray(blocks: Sequence[Block], unit: str, attributes: Mapping[str, objec
     Labels are coordinates of ``cell``. A block that has no such record, layer or seed has NaN there, and such a record
     is in float64. ``cells`` are further variables, one number for each block.
     """
-    xarray = _optional("xarray")
-    _require_some(blocks)
+    xarray = _optional("xarray", blocks)
     seeds = np.unique(np.concatenate([block.seeds for block in blocks]))
     axes = ("cell", "seed", unit)
     variables: dict[str, object] = {}

@@ -13,6 +13,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxvar import __version__
 from jaxvar.analysis.captions import decimals
 
 if TYPE_CHECKING:
@@ -34,13 +35,12 @@ def render(template: str, scripts: tuple[str, ...], own: Path | None = None, /, 
     """
     import jinja2
 
-    from jaxvar import __version__
-
     style, script, made = _asset("report.css"), "".join(map(_asset, scripts)), templates()
     if own is not None:
         style += (own / template).with_suffix(".css").read_text("utf-8")
         script += (own / template).with_suffix(".js").read_text("utf-8")
-        made = made.overlay(loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(own), _loader()]))
+        assert made.loader is not None
+        made = made.overlay(loader=jinja2.ChoiceLoader([jinja2.FileSystemLoader(own), made.loader]))
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -55,7 +55,7 @@ def templates() -> jinja2.Environment:
     import jinja2  # only pages need it
 
     made = jinja2.Environment(
-        loader=_loader(),
+        loader=jinja2.PackageLoader("jaxvar.report", "assets"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -64,12 +64,6 @@ def templates() -> jinja2.Environment:
     made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     made.globals.update({f.__name__: f for f in (plain, around, between, ends, short, duration, count)})
     return made
-
-
-def _loader() -> jinja2.PackageLoader:
-    import jinja2
-
-    return jinja2.PackageLoader("jaxvar.report", "assets")
 
 
 def _asset(name: str) -> str:

@@ -70,7 +70,10 @@ def compare(
             if target is None or isinstance(target, type) or grid_of(target) is not None:
                 raise StudyError(f"{name}[{label!r}] must be one object in one setting, got {short(target)}")
     names = _names(recorders)
-    recorded = {label: _recorded(names, target, environments) for label, target in algorithms.items()}
+    recorded = {  # of each algorithm what it has in all environments
+        label: tuple(n for n in names if all(unsupported(n, target, e) is None for e in environments.values()))
+        for label, target in algorithms.items()
+    }
     for name in names:
         if not any(name in own for own in recorded.values()):
             raise StudyError(f"recorders: {name!r} can be recorded of none of the algorithms in these environments")
@@ -104,8 +107,3 @@ def _names(recorders: Sequence[Recorder]) -> tuple[str, ...]:
         if (type(recorder), getattr(recorder, "name", None)) not in known:
             raise StudyError(f"recorders must be from jaxvar.record ({', '.join(RECORDERS)}), got {short(recorder)}")
     return tuple(known[type(recorder), recorder.name] for recorder in recorders)
-
-
-def _recorded(names: Sequence[str], algorithm: object, environments: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the recorders that an algorithm has in all environments."""
-    return tuple(n for n in names if all(unsupported(n, algorithm, e) is None for e in environments.values()))

@@ -218,7 +218,8 @@ def build(factory: Factory, options: Table, known: Table) -> Built:
             raise StudyError(f"{name} must be given to {factory.name}")
     defaults = {n: p.default for n, p in factory.parameters.items() if n not in factory.required}
     if factory.source:  # a default that JSON cannot hold is told by the source
-        defaults = {n: x for n, x in defaults.items() if isinstance(x, int | str | None) or _is_finite(x)}
+        finite = {n: x for n, x in defaults.items() if not isinstance(x, float) or math.isfinite(x)}
+        defaults = {n: x for n, x in finite.items() if isinstance(x, int | float | str | None)}
         defaults |= {"name": factory.name, "source_sha256": factory.source}  # also where a class has such a field
     config = {"name": factory.name, **defaults, **filled, **options}
     arguments = {**filled, **options}
@@ -241,10 +242,6 @@ def _wrapped(inner: Built, table: Table) -> Built:
         target = _call(wrapper, {wrapper.required[0]: inner.target, **given})
     defaults = {n: p.default for n, p in wrapper.parameters.items() if n not in wrapper.required}
     return Built(target, {**inner.config, "wrap": {**defaults, **table}}, inner.constants)
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, float) and math.isfinite(value)
 
 
 def check_options(factory: Factory, options: Table, parts: Mapping[str, Mapping[str, Factory]] = _PARTS) -> None:
