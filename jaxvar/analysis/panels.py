@@ -79,14 +79,22 @@ def pages(result: StudyResult, most: int = 12) -> Iterator[StudyResult]:
     groups = by_problem(result.cells)
     found, listed = facets(groups), list(groups.values())
     if found is not None and len(found.columns) <= most:
-        listed = [cells for _, cells in sorted(zip(found.places, listed, strict=True), key=lambda pair: pair[0])]
+        ordered = sorted(zip(found.places, listed, strict=True), key=lambda pair: pair[0])
         per_page = most // len(found.columns)  # rows
-        parts = grouped(zip(sorted(found.places), listed, strict=True), lambda pair: pair[0][0] // per_page)
+        parts = grouped(ordered, lambda pair: pair[0][0] // per_page)
         split = [[cells for _, cells in part] for part in parts.values()]
     else:
         split = [listed[first : first + most] for first in range(0, len(listed), most)]
     for part in split:
         yield dataclasses.replace(result, cells=tuple(cell for cells in part for cell in cells))
+
+
+def recorded(cells: Sequence[CellResult], record: str) -> list[CellResult]:
+    """Return the cells that have the record; an error if there are none."""
+    found = [cell for cell in cells if record in cell.records]
+    if not found:
+        raise ValueError(f"{record} was recorded in no cell of the study")
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

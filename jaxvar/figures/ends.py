@@ -31,7 +31,6 @@ class _Label(NamedTuple):
     """A name beside a panel, with the line that it belongs to."""
 
     text: str
-    height: float  # inches
     sample: Line2D
     end: tuple[float, float] | None  # inches; None if the panel lacks the curve
 
@@ -78,7 +77,7 @@ class EndNames:
                 if any(_same(other, sample) for other in row):
                     here = _same(axis, sample)
                     end = None if here is None else _end(self.figure, axis, here)
-                    found.append(_Label(texts[name], _height(texts[name]), sample, end))
+                    found.append(_Label(texts[name], sample, end))
             if found:
                 _draw(self.figure, axis, found)
 
@@ -104,7 +103,7 @@ def _draw(figure: Figure, axis: Axes, found: list[_Label]) -> None:
     box = axis.get_position()
     low, high, right = box.y0 * height, box.y1 * height, box.x1 * inches
     found.sort(key=lambda label: low if label.end is None else label.end[1])
-    heights = [label.height for label in found]
+    heights = [_height(label.text) for label in found]
     spare = max(0.0, sum(heights) - (high - low)) / 2
     targets = [low if label.end is None else label.end[1] for label in found]
     for label, y in zip(found, spread_out(targets, heights, low - spare, high + spare), strict=True):

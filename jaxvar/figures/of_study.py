@@ -64,19 +64,20 @@ def _drawings(result: StudyResult, width: Width, scale: AxisScale, kind: BandKin
     number = len(set(map(algorithm_name, result.cells)))
     found, is_wide = facets(by_problem(result.cells)), WIDTHS[width] > 4
 
-    def paged(height: float, columns: int) -> list[StudyResult]:
-        """Split the study so that no figure is higher than a page, if its panels have this height."""
+    def paged(height: float, columns: int) -> dict[str, StudyResult]:
+        """Split the study so that no figure is higher than a page, if its panels have this height; by file suffix."""
         if found is not None:
             columns = len(found.columns)
-        return list(pages(result, min(12, columns * max(1, int(_HIGHEST / height)))))
+        split = pages(result, min(12, columns * max(1, int(_HIGHEST / height))))
+        return {f"_{i + 1}" if i else "": page for i, page in enumerate(split)}
 
     if number > MOST_IN_LEGEND:
         curves = paged(max(1.7, 0.5 + 0.11 * number), 2 if is_wide else 1)
     else:
         curves = paged(1.7, 3 if is_wide else 2)
     rows = paged(0.75 + 0.23 * number, 3 if is_wide else 1)
-    for i, page in enumerate(curves):
-        yield f"regret{_suffix(i)}", regret_curves(page, width=width, scale=scale, kind=kind)
+    for suffix, page in curves.items():
+        yield f"regret{suffix}", regret_curves(page, width=width, scale=scale, kind=kind)
     used = set[str]()
     is_compared = result.reference is not None and len(result.algorithms) > 1
     for parameter in swept(result):
@@ -88,15 +89,10 @@ def _drawings(result: StudyResult, width: Width, scale: AxisScale, kind: BandKin
         if is_compared:
             yield f"paired_{name}", paired_differences(result, parameter, width=width)
     if is_compared and not used:
-        for i, page in enumerate(rows):
-            yield f"paired{_suffix(i)}", paired_differences(page, width=width)
-    for i, page in enumerate(rows):
-        yield f"spread{_suffix(i)}", spread(page, width=width)
-    for i, page in enumerate(rows):
+        for suffix, page in rows.items():
+            yield f"paired{suffix}", paired_differences(page, width=width)
+    for suffix, page in rows.items():
+        yield f"spread{suffix}", spread(page, width=width)
+    for suffix, page in rows.items():
         if any("layer_rounds" in cell.records for cell in page.cells):
-            yield f"layers{_suffix(i)}", layer_occupancy(page, width=width)
-
-
-def _suffix(i: int) -> str:
-    """Return the suffix of the file name of page ``i``; the first page has none."""
-    return f"_{i + 1}" if i else ""
+            yield f"layers{suffix}", layer_occupancy(page, width=width)

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxvar import parameters
 from jaxvar.analysis.captions import algorithm_name, constants_text, environment_name, record_word, seeds_text
-from jaxvar.analysis.panels import by_problem
+from jaxvar.analysis.panels import by_problem, recorded
 from jaxvar.analysis.summaries import Band, BandKind, Occupancy, band, occupancy
 from jaxvar.figures.style import (
     MOST_IN_LEGEND,
@@ -164,9 +164,7 @@ def _caption(result: StudyResult, record: str, bands: dict[int, Band], hidden: l
 
 def layer_occupancy(result: StudyResult, *, width: Width = "neurips") -> Drawing:
     """Draw the mean share of rounds per layer, one bar for each cell that recorded ``layer_rounds``."""
-    cells = [cell for cell in result.cells if "layer_rounds" in cell.records]
-    if not cells:
-        raise ValueError("layer_rounds was recorded in no cell of the study")
+    cells = recorded(result.cells, "layer_rounds")
     found = {id(cell): occupancy(cell) for cell in cells}
     groups = by_problem(cells)
     colours = _colours(max(o.deepest for o in found.values()))

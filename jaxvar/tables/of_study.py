@@ -17,6 +17,7 @@ from jaxvar.analysis.captions import (
 )
 from jaxvar.analysis.intervals import mean_interval, median_interval
 from jaxvar.analysis.paired import Paired, against_reference
+from jaxvar.analysis.panels import recorded
 from jaxvar.analysis.slopes import slope_in_rounds, slopes_in, swept
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables.render import Column, Entry, Table
@@ -88,7 +89,7 @@ def exponents(result: StudyResult, *, record: str = "regret", burn_in: int | Non
 
 def coverage(result: StudyResult, *, level: float = 0.95) -> Table:
     """Return how often the confidence event held, for the cells that recorded it."""
-    found = [summaries.coverage(cell, level=level) for cell in _recorded(result, "confidence")]
+    found = [summaries.coverage(cell, level=level) for cell in recorded(result.cells, "confidence")]
     columns = [*_WHO, Column("held", "number"), Column("seeds", "number"), Column("share", "ends")]
     rows: list[list[Entry]] = [[*_who(c.cell), c.held, c.seeds, c.share] for c in found]
     seeds = seeds_text([c.seeds for c in found], sum(c.left_out for c in found))
@@ -101,7 +102,7 @@ def coverage(result: StudyResult, *, level: float = 0.95) -> Table:
 
 def occupancy(result: StudyResult, *, level: float = 0.95) -> Table:
     """Return the share of rounds per layer, for the cells that recorded it."""
-    found = [summaries.occupancy(cell, level=level) for cell in _recorded(result, "layer_rounds")]
+    found = [summaries.occupancy(cell, level=level) for cell in recorded(result.cells, "layer_rounds")]
     deepest = max(o.deepest for o in found)
     layers = [Column("nothing learned", "half"), *(Column(f"layer {i}", "half") for i in range(1, deepest + 1))]
     rows = []
@@ -153,14 +154,6 @@ def available(result: StudyResult) -> tuple[str, ...]:
 def _who(cell: CellResult) -> tuple[str, str, str]:
     """Return the entries of the first three columns."""
     return environment_name(cell), algorithm_name(cell), cell.constants
-
-
-def _recorded(result: StudyResult, record: str) -> list[CellResult]:
-    """Return the cells that have the record; an error if there are none."""
-    cells = [cell for cell in result.cells if record in cell.records]
-    if not cells:
-        raise ValueError(f"{record} was recorded in no cell of the study")
-    return cells
 
 
 def _table(caption: str, columns: Iterable[Column], rows: Iterable[Iterable[Entry]]) -> Table:
