@@ -39,7 +39,7 @@ class Programs:
     def __post_init__(self) -> None:
         self._key_data = np.array([self.study.key >> 32, self.study.key % 2**32], np.uint32)
         self._programs: dict[tuple[str, int], Program] = {}  # by cell and chunk
-        self._smaller_chunks: dict[tuple[str, int], int | None] = {}  # likewise
+        self._fitting_chunks: dict[tuple[str, int], int] = {}  # likewise
 
     def compile(self, wanted: list[tuple[Cell, int]]) -> None:
         """Compile the programs of cells with their chunks side by side, each program once."""
@@ -48,7 +48,7 @@ class Programs:
             parts = (cell.algorithm, cell.environment, *cell.recorders)
             leaves, structure = jax.tree.flatten([engine.as_pytree(part) for part in parts])
             kind = (structure, tuple((np.shape(x), jax.dtypes.result_type(x)) for x in leaves), chunk)
-            if (cell.hash, chunk) not in self._smaller_chunks:
+            if (cell.hash, chunk) not in self._fitting_chunks:
                 first_of.setdefault(kind, (cell, chunk))
 
         if self.processes.are_many or len(first_of) < 2:  # many processes agree on every number, one after the other
@@ -56,7 +56,7 @@ class Programs:
 
         def one(cell: Cell, chunk: int) -> None:
             with in_precision(self.study.precision):  # it is of the thread
-                self.smaller_chunk(cell, chunk)
+                self.fitting_chunk(cell, chunk)
 
         with ThreadPoolExecutor(min(os.cpu_count() or 1, _COMPILERS)) as threads:
             started = [threads.submit(one, cell, chunk) for cell, chunk in first_of.values()]
@@ -75,7 +75,7 @@ class Programs:
     def chosen_chunk(self, cell: Cell) -> int:
         """Return the seeds per shard of a cell that has none yet: fewer, where memory is scarce."""
         given, chunk = self.study.chunk, self.first_chunk(cell)
-        while (smaller := self.smaller_chunk(cell, chunk)) is not None:
+        while (smaller := self.fitting_chunk(cell, chunk)) < chunk:
             if given is not None or smaller == 0:
                 hint = f"a chunk of {smaller} would fit" if smaller else "not even a few seeds would fit"
                 raise RunError(f"cell {cell.title}: {self.needs(cell, chunk)}; {hint}")
@@ -83,21 +83,20 @@ class Programs:
             chunk = smaller
         return chunk
 
-    def smaller_chunk(self, cell: Cell, chunk: int) -> int | None:
-        """Return None if a chunk fits into the memory, else one that may; 0 if none does."""
+    def fitting_chunk(self, cell: Cell, chunk: int) -> int:
+        """Return the chunk if it fits into the memory, else a smaller one that may; 0 if none does."""
         if self.processes.agree_on_number(self.stop_asked()):  # a program was compiled since the last time
             raise KeyboardInterrupt
         key = (cell.hash, chunk)
-        if key not in self._smaller_chunks:
+        if key not in self._fitting_chunks:
             needed, free = self._memory(cell, chunk)
-            smaller = -1
+            fitting = chunk
             if free is not None and needed > SHARE * free:
                 widest = engine.block_shape(1 << 20, mesh_for(1 << 20, self.devices[:1]))[0]
                 unit = len(self.devices) * min(widest, chunk) if chunk > len(self.devices) else 1
-                smaller = min(int(chunk * SHARE * free / needed), chunk - 1) // unit * unit
-            agreed = self.processes.agree_on_number(smaller)
-            self._smaller_chunks[key] = None if agreed < 0 else agreed
-        return self._smaller_chunks[key]
+                fitting = min(int(chunk * SHARE * free / needed), chunk - 1) // unit * unit
+            self._fitting_chunks[key] = self.processes.agree_on_number(fitting)
+        return self._fitting_chunks[key]
 
     def _memory(self, cell: Cell, chunk: int) -> tuple[int, int | None]:
         """Return the bytes that a chunk needs, and the bytes that are free."""

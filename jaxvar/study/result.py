@@ -20,7 +20,7 @@ from jaxvar.status import describe
 from jaxvar.study import store
 from jaxvar.study.cells import Cell
 from jaxvar.study.definition import Study
-from jaxvar.study.factories import RunError, Table, short
+from jaxvar.study.factories import RunError, short
 from jaxvar.study.shards import Shard, read_shard, record_names
 from jaxvar.study.store import OLD_FORMAT, PARTS, Manifest, StoredCell, read_manifest, read_seconds, write_seconds
 
@@ -300,10 +300,8 @@ def merge(folders: Sequence[str | Path], out: str | Path) -> Manifest:
 
 
 def _check_same(first: Path, one: Manifest, second: Path, other: Manifest) -> None:
-    def played(config: Table) -> Table:
-        return {name: value for name, value in config.items() if name not in _ONLY_WORDS}
-
-    if played(one.study) != played(other.study):
+    played = [{name: x for name, x in each.study.items() if name not in _ONLY_WORDS} for each in (one, other)]
+    if played[0] != played[1]:
         raise RunError(f"{first} and {second} hold different studies: their run.json differ in more than words")
     if {cell.hash: cell.chunk for cell in one.cells} != {cell.hash: cell.chunk for cell in other.cells}:
         raise RunError(f"{first} and {second} were run with different chunks; give the study a chunk")

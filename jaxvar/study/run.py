@@ -224,7 +224,7 @@ class _Run:
         to_play = [(cell, stored.chunk) for cell, stored, firsts in each if firsts]
         self.programs.compile(to_play)
         for cell, chunk in to_play:
-            if self.programs.smaller_chunk(cell, chunk) is not None:
+            if self.programs.fitting_chunk(cell, chunk) < chunk:
                 raise RunError(f"cell {cell.title}: {self.programs.needs(cell, chunk)}")
         return missing
 

@@ -192,17 +192,17 @@ class KeyLines:
         table: Where = ()
         while self._skip(_GAP) and self._at < len(self._text):
             start = self._at
-            if self._take("[["):
+            if self._skip(r"\[\["):
                 *outer, last = self._key()
-                self._expect("]]")
+                self._expect(r"\]\]")
                 tables = (*self._inside((), outer), last)
                 table = (*tables, self._tables.get(tables, 0))
                 self._tables[tables] = self._tables.get(tables, 0) + 1
                 self._remember(tables, start)
                 self._remember(table, start)
-            elif self._take("["):
+            elif self._skip(r"\["):
                 table = self._inside((), self._key())
-                self._expect("]")
+                self._expect(r"\]")
                 self._remember(table, start)
             else:
                 self._pair(table, 0)
@@ -230,21 +230,21 @@ class KeyLines:
             raise _NotUnderstood
         if self._skip(_STRING) or self._skip(_FLAT_LIST):
             return
-        if self._take("["):
-            self._comma_separated("]", lambda i: self._value((*where, i), depth + 1))
-        elif self._take("{"):
+        if self._skip(r"\["):
+            self._comma_separated(r"\]", lambda i: self._value((*where, i), depth + 1))
+        elif self._skip("{"):
             self._comma_separated("}", lambda _: self._pair(where, depth + 1))
-        elif not self._skip(_OTHER):
-            raise _NotUnderstood
+        else:
+            self._expect(_OTHER)
 
     def _comma_separated(self, end: str, one: Callable[[int], None]) -> None:
         """Read what stands between commas, up to ``end``, with ``one`` (number of the part)."""
         number = 0
-        while self._skip(_GAP) and not self._take(end):
+        while self._skip(_GAP) and not self._skip(end):
             one(number)
             number += 1
             self._skip(_GAP)
-            if not self._take(","):
+            if not self._skip(","):
                 self._expect(end)
                 return
 
@@ -252,8 +252,7 @@ class KeyLines:
         """Read a dotted key; returns its parts without their quotes."""
         self._skip(_BLANK)
         start = self._at
-        if not self._skip(_DOTTED_KEY):
-            raise _NotUnderstood
+        self._expect(_DOTTED_KEY)
         parts = _KEY.findall(self._text, start, self._at)
         if len(parts) > _MAX_KEY_PARTS:
             self.long_key = self._line(start)
@@ -261,19 +260,14 @@ class KeyLines:
         self._skip(_BLANK)
         return list(map(_unquoted, parts))
 
-    def _skip(self, pattern: re.Pattern[str]) -> bool:
-        match = pattern.match(self._text, self._at)
+    def _skip(self, pattern: re.Pattern[str] | str) -> bool:
+        match = re.compile(pattern).match(self._text, self._at)
         if match is not None:
             self._at = match.end()
         return match is not None
 
-    def _take(self, word: str) -> bool:
-        taken = self._text.startswith(word, self._at)
-        self._at += len(word) if taken else 0
-        return taken
-
-    def _expect(self, word: str) -> None:
-        if not self._take(word):
+    def _expect(self, pattern: re.Pattern[str] | str) -> None:
+        if not self._skip(pattern):
             raise _NotUnderstood
 
     def _remember(self, where: Where, at: int) -> None:

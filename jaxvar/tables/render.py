@@ -64,10 +64,9 @@ class Table:
         cells = [[_shown(v, c.kind) for v, c in zip(row, self.columns, strict=True)] for row in self.rows]
         widths = [max(map(_width, column)) for column in zip(titles, *cells, strict=True)]
         lines = textwrap.wrap(visible(self.caption), WIDTH)
-        for row in ([titles], [["-" * w for w in widths]], cells):
-            for one in row:
-                parts = [_pad(v, w, c.kind) for v, w, c in zip(one, widths, self.columns, strict=True)]
-                lines.append("  ".join(parts).rstrip())
+        for row in (titles, ["-" * w for w in widths], *cells):
+            parts = [_pad(v, w, c.kind) for v, w, c in zip(row, widths, self.columns, strict=True)]
+            lines.append("  ".join(parts).rstrip())
         return "\n".join(lines) + "\n"
 
     def markdown(self) -> str:
