@@ -67,7 +67,7 @@ def regret_curves(
     with style():
         height = 1.7 if len(groups) > 3 else 1.9 if len(look) <= MOST_IN_LEGEND else 2.3
         share = scale == "log"
-        grid = problem_panels(groups, width, height=height, sharex=True, sharey=share, names=len(look))
+        grid = problem_panels(groups, width, height=height, sharey=share, names=len(look))
         drawn: list[tuple[Axes, Band, FillBetweenPolyCollection]] = []
         for axis, cells in zip(grid.axes, groups.values(), strict=True):
             axis.set(xscale=scale, yscale=scale)
@@ -166,14 +166,13 @@ def layer_occupancy(result: StudyResult, *, width: Width = "neurips") -> Drawing
     """Draw the mean share of rounds per layer, one bar for each cell that recorded ``layer_rounds``."""
     cells = recorded(result.cells, "layer_rounds")
     found = {id(cell): occupancy(cell) for cell in cells}
-    groups = by_problem(cells)
     colours = _colours(max(o.deepest for o in found.values()))
     handles: dict[int, BarContainer] = {}
     with style():
-        grid = row_panels(groups, width)
-        for axis, mine in zip(grid.axes, groups.values(), strict=True):
-            for row, cell in enumerate(mine):
-                handles |= _bar(axis, row, found[id(cell)], colours)
+        grid, rows = row_panels(cells, width)
+        for axis, row, cell in rows:
+            handles |= _bar(axis, row, found[id(cell)], colours)
+        for axis in grid.axes:
             axis.set_xlim(0, 1)
             axis.grid(False)
         counted = "rounds" if result.unit == "round" else "steps"

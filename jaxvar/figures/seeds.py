@@ -19,7 +19,7 @@ from jaxvar.analysis.captions import (
     value_text,
 )
 from jaxvar.analysis.paired import Paired, paired, reference_of
-from jaxvar.analysis.panels import by_problem, grouped
+from jaxvar.analysis.panels import grouped
 from jaxvar.analysis.slopes import swept, swept_value, without
 from jaxvar.analysis.summaries import Sample, sample
 from jaxvar.figures.style import (
@@ -112,7 +112,7 @@ def _differences_along(pairs: list[Paired], parameter: str, caption: str, axis_n
     values = sorted({value(p) for p in pairs})
     step = min(0.12, 0.6 / len(look))  # between the curves of one value
     handles: dict[str, ErrorbarContainer] = {}
-    grid = problem_panels(groups, width, least=1.8, height=2.0, sharex=True, sharey=True, names=len(look))
+    grid = problem_panels(groups, width, least=1.8, height=2.0, sharey=True, names=len(look))
     for axis, mine in zip(grid.axes, problems.values(), strict=True):
         axis.axhline(0.0, color=ink(), linewidth=0.9, zorder=1.5)
         for name, some in grouped(mine, lambda p: algorithm_name(without(p.cell, parameter))).items():
@@ -131,13 +131,12 @@ def _differences_along(pairs: list[Paired], parameter: str, caption: str, axis_n
 def _difference_rows(pairs: list[Paired], caption: str, axis_name: str, width: Width) -> Drawing:
     """Draw a row for each algorithm, a panel for each environment setting."""
     by_cell = {id(p.cell): p for p in pairs}
-    groups = by_problem([p.cell for p in pairs])
     look = looks([algorithm_name(p.cell) for p in pairs])
-    grid = row_panels(groups, width)
-    for axis, cells in zip(grid.axes, groups.values(), strict=True):
+    grid, rows = row_panels([p.cell for p in pairs], width)
+    for axis in grid.axes:
         axis.axvline(0.0, color=ink(), linewidth=0.9, zorder=1.5)
-        for row, cell in enumerate(cells):
-            _whiskers(axis, [row], [by_cell[id(cell)]], look[algorithm_name(cell)], is_upright=False)
+    for axis, row, cell in rows:
+        _whiskers(axis, [row], [by_cell[id(cell)]], look[algorithm_name(cell)], is_upright=False)
     grid.xlabel(axis_name)
     return finish(grid.figure, (), (), caption + _bend(grid.axes, pairs, "x"))
 
@@ -187,19 +186,17 @@ def spread(result: StudyResult, *, record: str = "regret", width: Width = "neuri
     used = [s for s in samples.values() if len(s.seeds)]
     if not used:
         raise ValueError(f"{record!r} has no seed that did not fail")
-    groups = by_problem(result.cells)
     look = looks([algorithm_name(cell) for cell in result.cells])
     final = np.concatenate([s.curves[:, -1] for s in used])
     with style():
-        grid = row_panels(groups, width)
-        for axis, cells in zip(grid.axes, groups.values(), strict=True):
-            for row, cell in enumerate(cells):
-                one = samples[id(cell)]
-                if len(one.seeds):
-                    _strip(axis, row, one, look[algorithm_name(cell)])
-                if one.left_out:
-                    text = axis.text(0.99, row - 0.3, f"{one.left_out:,} failed", transform=axis.get_yaxis_transform())
-                    text.set(ha="right", va="center", fontsize=points(SMALL))
+        grid, rows = row_panels(result.cells, width)
+        for axis, row, cell in rows:
+            one = samples[id(cell)]
+            if len(one.seeds):
+                _strip(axis, row, one, look[algorithm_name(cell)])
+            if one.left_out:
+                text = axis.text(0.99, row - 0.3, f"{one.left_out:,} failed", transform=axis.get_yaxis_transform())
+                text.set(ha="right", va="center", fontsize=points(SMALL))
         if final.min() > 0 and final.max() > 10 * final.min():
             for axis in grid.axes:
                 axis.set_xscale("log")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 
 from jaxvar import parameters
 from jaxvar.analysis.captions import algorithm_name, latex, visible
-from jaxvar.analysis.panels import facets, titles
+from jaxvar.analysis.panels import by_problem, facets, titles
 from jaxvar.figures.ends import MOST_IN_LEGEND, SHARE, EndNames, Notes
 from jaxvar.figures.look import (
     BLACK,
@@ -96,6 +96,7 @@ class Panels(NamedTuple):
     figure: Figure
     axes: list[Axes]
     columns: int
+    places: Sequence[tuple[int, int]]  # row and column of each panel
 
     def title(self, axis: Axes, text: str, beside: float = 0.5) -> None:
         """Write the title above a panel, in up to three lines; ``beside`` inches of the panel are outside the axes."""
@@ -104,14 +105,12 @@ class Panels(NamedTuple):
 
     def xlabel(self, text: str) -> None:
         """Label the x axes of the lowest row, and the ticks of the lowest panel of each column."""
-        places = {axis: axis.get_subplotspec() for axis in self.axes}
-        lowest = {place.colspan.start: axis for axis, place in places.items() if place is not None}
-        last = max(place.rowspan.start for place in places.values() if place is not None)
+        lowest = {column: (row, axis) for (row, column), axis in zip(self.places, self.axes, strict=True)}
+        last = max(row for row, _ in self.places)
         label = "\n".join(wrap(self.figure, text, 0.7 * self.figure.get_size_inches()[0] / self.columns, SIZE))
-        for axis in lowest.values():
+        for row, axis in lowest.values():
             axis.tick_params(labelbottom=True)
-            place = places[axis]
-            if place is not None and place.rowspan.start == last:
+            if row == last:
                 axis.set_xlabel(label)
 
 
@@ -157,12 +156,11 @@ def problem_panels(
     *,
     least: float = 1.6,
     height: float = 1.7,
-    sharex: bool = False,
     sharey: bool = False,
     names: int = 0,
     left: float = 0.4,
 ) -> Panels:
-    """Make a panel with its title for each environment setting.
+    """Make a panel with its title for each environment setting, all with one x axis.
 
     If two things vary between the settings, and the width allows it, the panels make a table: its rows and columns are
     named at the edges. The arguments are those of :func:`panels`; ``left`` are the inches on the left of a panel, or
@@ -177,7 +175,7 @@ def problem_panels(
         if len(found.columns) <= most:
             rows, columns = len(found.rows), len(found.columns)
             inches = (room - left) / columns - _BETWEEN if sharey else room / columns - _BETWEEN - left
-            grid = _grid(width, rows, columns, found.places, height, sharex, sharey)
+            grid = _grid(width, rows, columns, found.places, height, True, sharey)
             by_place = dict(zip(found.places, grid.axes, strict=True))
             heads = _heads(grid.figure, found.columns, inches)
             is_named = names > MOST_IN_LEGEND  # names of curves are on the right then
@@ -192,7 +190,7 @@ def problem_panels(
                         _name_right(axis, "\n".join(text))
             _raise(grid.figure, heads, 1)
             return grid
-    grid = panels(len(groups), width, least=least, height=height, sharex=sharex, sharey=sharey, names=names)
+    grid = panels(len(groups), width, least=least, height=height, sharex=True, sharey=sharey, names=names)
     inches = _room(width, names) / grid.columns - _BETWEEN - (left / grid.columns if sharey else left)
     heads = _heads(grid.figure, titles(groups), inches)
     for axis, title in zip(grid.axes, heads, strict=True):
@@ -201,21 +199,24 @@ def problem_panels(
     return grid
 
 
-def row_panels(groups: dict[str, list[CellResult]], width: Width) -> Panels:
+def row_panels(cells: Sequence[CellResult], width: Width) -> tuple[Panels, list[tuple[Axes, int, CellResult]]]:
     """Make a panel for each environment setting, with a named row for each algorithm.
 
-    The names are only on the left, if all panels have the same.
+    The names are only on the left, if all panels have the same. The second value says each cell's panel and row.
     """
+    groups = by_problem(cells)
     same = len({tuple(map(algorithm_name, cells)) for cells in groups.values()}) == 1
     height, least = 0.75 + 0.23 * max(map(len, groups.values())), 1.8 if same else 2.6
     room = min(1.3, 0.22 * WIDTHS[width])
-    grid = problem_panels(groups, width, least=least, height=height, sharex=True, sharey=same, left=room)
-    for axis, cells in zip(grid.axes, groups.values(), strict=True):
-        names = ["\n".join(wrap(grid.figure, algorithm_name(cell), room, SMALL, most=2)) for cell in cells]
+    grid = problem_panels(groups, width, least=least, height=height, sharey=same, left=room)
+    rows = []
+    for axis, mine in zip(grid.axes, groups.values(), strict=True):
+        names = ["\n".join(wrap(grid.figure, algorithm_name(cell), room, SMALL, most=2)) for cell in mine]
         axis.set_yticks(range(len(names)), names)
         axis.set_ylim(len(names) - 0.4, -0.6)
         axis.grid(False, axis="y")
-    return grid
+        rows += [(axis, row, cell) for row, cell in enumerate(mine)]
+    return grid, rows
 
 
 def finish(
@@ -331,7 +332,7 @@ def _grid(
     axes = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
     for place in {(row, column) for row in range(rows) for column in range(columns)} - set(places):
         axes[place].remove()
-    return Panels(figure, [axes[place] for place in places], columns)
+    return Panels(figure, [axes[place] for place in places], columns, places)
 
 
 def _heads(figure: Figure, texts: Sequence[str], inches: float) -> list[str]:
