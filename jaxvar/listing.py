@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import itertools
 import re
 import textwrap
 from collections.abc import Callable, Sequence
@@ -120,9 +121,7 @@ def _wrap(cell: str, width: int) -> list[str]:
 
 def _beside(cells: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
     """Join cells of several lines side by side."""
-    height = max(len(cell) for cell in cells)
-    padded = [[*cell, *[""] * (height - len(cell))] for cell in cells]
-    rows = zip(*padded, strict=True)
+    rows = itertools.zip_longest(*cells, fillvalue="")
     return "\n".join(_GAP.join(f"{x:{w}}" for x, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 

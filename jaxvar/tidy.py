@@ -75,10 +75,10 @@ def to_xarray(blocks: Sequence[Block], unit: str, attributes: Mapping[str, objec
     axes = ("cell", "seed", unit)
     variables: dict[str, object] = {}
     for name in sorted({name for block in blocks for name in block.records}):
-        values = _stacked([_of_seeds(block, block.records.get(name), seeds) for block in blocks])
+        values = _stacked(blocks, [block.records.get(name) for block in blocks], seeds)
         variables[name] = ((*axes, *(f"{name}_{i}" for i in range(values.ndim - 3))), values)
     for name in ("status", "status_round"):
-        variables[name] = (axes[:2], _stacked([_of_seeds(block, getattr(block, name), seeds) for block in blocks]))
+        variables[name] = (axes[:2], _stacked(blocks, [getattr(block, name) for block in blocks], seeds))
     variables |= {name: ("cell", np.asarray(values)) for name, values in cells.items()}
     coordinates: dict[str, object] = {
         name: ("cell", _column([block.labels.get(name) for block in blocks]))
@@ -131,23 +131,18 @@ def _column(values: list[object]) -> Array:
     )
 
 
-def _of_seeds(block: Block, values: Array | None, seeds: Array) -> Array | None:
-    """Return ``values [block's seeds, ...]`` as ``[seeds, ...]``."""
-    if values is None or np.array_equal(block.seeds, seeds):
-        return values
-    out = np.full((len(seeds), *values.shape[1:]), np.nan)
-    out[np.searchsorted(seeds, block.seeds)] = values
-    return out
+def _stacked(blocks: Sequence[Block], parts: list[Array | None], seeds: Array) -> Array:
+    """Return a part of each block as ``[blocks, seeds, ...]``.
 
-
-def _stacked(parts: list[Array | None]) -> Array:
-    """Return the parts as ``[blocks, ...]``; parts may be missing, or have fewer entries on their last axes."""
+    Parts may be missing, have other seeds, or fewer entries on their last axes: NaN stands for what is not there.
+    """
     there = [part for part in parts if part is not None]
-    shape = tuple(np.max([part.shape for part in there], axis=0))
-    if all(part is not None and part.shape == shape for part in parts):
+    shape = (len(seeds), *np.max([part.shape[1:] for part in there], axis=0))
+    is_whole = len(there) == len(blocks) and all(np.array_equal(block.seeds, seeds) for block in blocks)
+    if is_whole and all(part.shape == shape for part in there):
         return np.stack(there)
     out = np.full((len(parts), *shape), np.nan)
-    for i, part in enumerate(parts):
+    for i, (part, block) in enumerate(zip(parts, blocks, strict=True)):
         if part is not None:
-            out[i][tuple(slice(n) for n in part.shape)] = part
+            out[i][np.searchsorted(seeds, block.seeds), *(slice(n) for n in part.shape[1:])] = part
     return out

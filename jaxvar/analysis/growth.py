@@ -8,6 +8,7 @@ seeds). Intervals are percentiles over resampled seeds, and every resample is fi
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -115,13 +116,9 @@ class GrowthFit:
         missing = [name for name in self.law.factors if name not in factors]
         if missing:
             raise ValueError(f"factors must have a value for every factor of the law; missing: {', '.join(missing)}")
-        total = np.zeros(())
-        for coefficient, exponents in self.terms:
-            part = np.asarray(coefficient)
-            for name, exponent in exponents.items():
-                part = part * np.asarray(factors[name], np.float64) ** exponent
-            total = total + part
-        return np.asarray(total)
+        arrays = {name: np.asarray(factors[name], np.float64) for name in self.law.factors}
+        terms = [math.prod((arrays[n] ** e for n, e in powers.items()), start=c) for c, powers in self.terms]
+        return np.asarray(sum(terms))
 
     def describe(self) -> str:
         """Describe the fitted law and the method, for captions."""
