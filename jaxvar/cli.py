@@ -206,7 +206,8 @@ def keep_programs(folder: str | Path | None = None) -> None:
     if given == "off" or (not given and jax.config.jax_compilation_cache_dir):  # type: ignore[attr-defined]
         return
     # A program fits the processor that it was compiled on, and several kinds may share a home folder.
-    kept = Path(given or _user_cache() / "jaxvar").expanduser().resolve() / f"programs-{_processor()}"
+    users = "~/Library/Caches" if sys.platform == "darwin" else os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    kept = Path(given or f"{users}/jaxvar").expanduser().resolve() / f"programs-{_processor()}"
     try:
         kept.mkdir(mode=0o700, parents=True, exist_ok=True)
         with filelock.FileLock(kept / ".lockfile", timeout=10):  # the one that JAX takes
@@ -220,13 +221,6 @@ def keep_programs(folder: str | Path | None = None) -> None:
     jax.config.update("jax_compilation_cache_max_size", _CACHE_BYTES)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
-def _user_cache() -> Path:
-    """Return the folder in which programs keep what they can make again."""
-    if sys.platform == "darwin":
-        return Path("~/Library/Caches")
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
 
 
 def _processor() -> str:

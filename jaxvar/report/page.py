@@ -9,7 +9,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -105,36 +105,27 @@ def _row(place: Place, **found: object) -> Row:
     return {"setting": place.setting, "place": place, **found}
 
 
-class _Final(TypedDict):
-    """The section on the regret at the last round."""
-
-    rows: list[Row]
-    differences: list[tuple[Place, Paired]]
-    reasons: list[str]  # why some differences are missing
-    is_ranked: bool  # an algorithm has another one to be compared with
-
-
-def _final(grid: Grid) -> _Final:
-    """Return means, medians, paired differences and standings at the last round."""
+def _final(grid: Grid) -> dict[str, Any]:
+    """Return means, medians, paired differences and standings at the last round, and why differences are missing."""
     places, reference = grid.recorded("regret"), grid.result.reference
     standing: dict[tuple[int, int], str] = {}
     for group in grouped(places, lambda place: place.setting).values():
         if len(group) > 1:
             words = standings([p.cell for p in group])
             standing |= {(p.setting, p.curve): word for p, word in zip(group, words, strict=True)}
-    found: _Final = {"rows": [], "differences": [], "reasons": [], "is_ranked": bool(standing)}
+    rows, differences, reasons = list[Row](), list[tuple[Place, Paired]](), list[str]()
     for p in places:
         difference = None
         if reference is not None and p.cell.algorithm != reference:
             try:
                 difference = paired(p.cell, reference_of(grid.result, p.cell, reference), resamples=1)  # not shown
-                found["differences"].append((p, difference))
+                differences.append((p, difference))
             except ValueError as reason:
-                found["reasons"].append(str(reason))
+                reasons.append(str(reason))
         last, word = sample(p.cell).final, standing.get((p.setting, p.curve), "")
         mean, median = mean_interval(last), median_interval(last)
-        found["rows"].append(_row(p, mean=mean, median=median, paired=difference, standing=word))
-    return found
+        rows.append(_row(p, mean=mean, median=median, paired=difference, standing=word))
+    return {"rows": rows, "differences": differences, "reasons": reasons, "is_ranked": bool(standing)}
 
 
 def _exponents(grid: Grid) -> dict[str, object]:

@@ -117,13 +117,12 @@ def _cells(study: Study) -> Iterator[Cell]:
     length: Table = {f"num_{study.unit}s": study.length}
     for i, entry in enumerate(study.environments):
         for setting, environment in _built("environment", i, entry, length):
-            if is_episodic(environment.target) != (study.kind == "episodes"):  # of one's own: known only now
-                with error_at("environment", i, what=f"environment {titled(entry.label, setting)}"):
+            with error_at("environment", i, what=f"environment {titled(entry.label, setting)}"):
+                if is_episodic(environment.target) != (study.kind == "episodes"):  # of one's own: known only now
                     unit = "rounds" if study.kind == "episodes" else "episodes"
                     raise StudyError(f"{type(environment.target).__name__} is played in {unit}, got num_{study.unit}s")
-            most = getattr(environment.target, "max_rounds", None)
-            if most is not None and study.length > most:
-                with error_at("environment", i, what=f"environment {titled(entry.label, setting)}"):
+                most = getattr(environment.target, "max_rounds", None)
+                if most is not None and study.length > most:
                     raise StudyError(f"it is given for {most} rounds, fewer than the {study.length} of the study")
             told = {name: getattr(environment.target, name, None) for name in _TOLD_BY_ENVIRONMENT}
             if told["norm_bound"] is not None:
