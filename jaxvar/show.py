@@ -8,9 +8,9 @@ from typing import Literal
 from jaxvar.analysis.summaries import BandKind as Kind
 from jaxvar.commands import Folder, OrNone
 from jaxvar.exit_codes import DONE, exit_code
+from jaxvar.figures.look import Width
 from jaxvar.figures.of_study import draw_study
 from jaxvar.figures.problems import AxisScale
-from jaxvar.figures.style import Width
 from jaxvar.report import write_page
 from jaxvar.study.factories import RunError
 from jaxvar.study.result import StudyResult, load

@@ -2,10 +2,11 @@
 
 from jaxvar.analysis.panels import pages
 from jaxvar.figures.growth import against_parameter, growth_fit
+from jaxvar.figures.look import WIDTHS, user_style
 from jaxvar.figures.of_study import draw_study
 from jaxvar.figures.problems import layer_occupancy, regret_curves
 from jaxvar.figures.seeds import paired_differences, spread
-from jaxvar.figures.style import WIDTHS, Drawing, save, user_style
+from jaxvar.figures.style import Drawing, save
 
 __all__ = [
     "WIDTHS",

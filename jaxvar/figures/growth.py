@@ -19,22 +19,9 @@ from jaxvar.analysis.intervals import Array, mean_interval
 from jaxvar.analysis.panels import grouped, titles
 from jaxvar.analysis.slopes import Slope, slopes_in, without
 from jaxvar.analysis.summaries import sample
-from jaxvar.figures.style import (
-    BLUE,
-    MOST_IN_LEGEND,
-    SMALL,
-    WIDTHS,
-    Drawing,
-    Look,
-    Width,
-    finish,
-    ink,
-    looks,
-    panels,
-    plain,
-    points,
-    style,
-)
+from jaxvar.figures.ends import MOST_IN_LEGEND
+from jaxvar.figures.look import BLUE, SMALL, WIDTHS, Look, Width, ink, looks, plain, points, style
+from jaxvar.figures.style import Drawing, finish, panels
 from jaxvar.study.result import StudyResult
 
 if TYPE_CHECKING:

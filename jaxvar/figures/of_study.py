@@ -10,11 +10,12 @@ from jaxvar.analysis.captions import algorithm_name, visible
 from jaxvar.analysis.panels import by_problem, facets, pages
 from jaxvar.analysis.slopes import swept
 from jaxvar.analysis.summaries import BandKind
+from jaxvar.figures.ends import MOST_IN_LEGEND
 from jaxvar.figures.growth import against_parameter
-from jaxvar.figures.look import UserStyle
+from jaxvar.figures.look import WIDTHS, UserStyle, Width, user_style
 from jaxvar.figures.problems import AxisScale, layer_occupancy, regret_curves
 from jaxvar.figures.seeds import paired_differences, spread
-from jaxvar.figures.style import MOST_IN_LEGEND, WIDTHS, Drawing, Width, save, user_style
+from jaxvar.figures.style import Drawing, save
 from jaxvar.files import write_whole
 from jaxvar.study.result import StudyResult
 

@@ -10,19 +10,9 @@ from jaxvar import parameters
 from jaxvar.analysis.captions import algorithm_name, constants_text, environment_name, record_word, seeds_text
 from jaxvar.analysis.panels import by_problem, recorded
 from jaxvar.analysis.summaries import Band, BandKind, Occupancy, band, occupancy
-from jaxvar.figures.style import (
-    MOST_IN_LEGEND,
-    SMALL,
-    Drawing,
-    Look,
-    Width,
-    finish,
-    looks,
-    points,
-    problem_panels,
-    row_panels,
-    style,
-)
+from jaxvar.figures.ends import MOST_IN_LEGEND
+from jaxvar.figures.look import SMALL, Look, Width, looks, points, style
+from jaxvar.figures.style import Drawing, finish, problem_panels, row_panels
 from jaxvar.study.result import StudyResult
 
 if TYPE_CHECKING:

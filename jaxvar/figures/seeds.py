@@ -22,19 +22,8 @@ from jaxvar.analysis.paired import Paired, paired, reference_of
 from jaxvar.analysis.panels import grouped
 from jaxvar.analysis.slopes import swept, swept_value, without
 from jaxvar.analysis.summaries import Sample, sample
-from jaxvar.figures.style import (
-    SMALL,
-    Drawing,
-    Look,
-    Width,
-    finish,
-    ink,
-    looks,
-    points,
-    problem_panels,
-    row_panels,
-    style,
-)
+from jaxvar.figures.look import SMALL, Look, Width, ink, looks, points, style
+from jaxvar.figures.style import Drawing, finish, problem_panels, row_panels
 from jaxvar.study.result import StudyResult
 
 if TYPE_CHECKING:

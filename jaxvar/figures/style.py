@@ -12,7 +12,6 @@ from jaxvar.analysis.captions import algorithm_name, latex, visible
 from jaxvar.analysis.panels import by_problem, facets, titles
 from jaxvar.figures.ends import MOST_IN_LEGEND, SHARE, EndNames, Notes
 from jaxvar.figures.look import (
-    BLACK,
     BLUE,
     COLOURS,
     DASHES,
@@ -29,7 +28,6 @@ from jaxvar.figures.look import (
     points,
     renderer_of,
     style,
-    user_style,
     wrap,
 )
 from jaxvar.files import write_whole
@@ -45,13 +43,10 @@ if TYPE_CHECKING:
     from jaxvar.figures.ends import Handle
 
 __all__ = [
-    "BLACK",
     "BLUE",
     "COLOURS",
     "DASHES",
     "GREY",
-    "MOST_IN_LEGEND",
-    "SIZE",
     "SMALL",
     "VERMILION",
     "WIDTHS",
@@ -69,7 +64,6 @@ __all__ = [
     "row_panels",
     "save",
     "style",
-    "user_style",
     "wrap",
 ]
 

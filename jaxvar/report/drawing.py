@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from jaxvar.analysis.intervals import Array
-from jaxvar.figures.style import COLOURS, DASHES
+from jaxvar.figures.look import COLOURS, DASHES
 
 Scale = Literal["linear", "log", "signed"]  # signed: logarithmic on both sides of zero
 _DIGITS = 5  # significant digits in the charts' data: more than a screen shows

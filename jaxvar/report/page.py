@@ -19,7 +19,7 @@ from jaxvar.analysis.paired import Paired, paired, reference_of, standings
 from jaxvar.analysis.panels import Grid, Place, grouped
 from jaxvar.analysis.slopes import slope_in_rounds, slopes_in, swept
 from jaxvar.analysis.summaries import coverage, occupancy, sample, speed
-from jaxvar.figures.style import COLOURS, DASHES
+from jaxvar.figures.look import COLOURS, DASHES
 from jaxvar.files import write_whole
 from jaxvar.report.charts import (
     Curves,
