@@ -129,10 +129,8 @@ def bandit_game(name: str, dim: int, num_arms: int, num_rounds: int, *, fresh: b
     environment = linear_bandit(dim, num_arms, noise=noise.two_point(0.5), fresh=fresh)
     if name == "oful":
         return oful(dim, ties="lowest"), environment
-    radius = constants.practical(0.1)
-    if name == "save":
-        return save(dim, num_rounds, constants=radius, ties="lowest"), environment
-    return ave_ucb(dim, num_rounds, constants=radius, ties="lowest"), environment
+    layered = save if name == "save" else ave_ucb
+    return layered(dim, num_rounds, constants=constants.practical(0.1), ties="lowest"), environment
 
 
 def episodic_game(

@@ -91,8 +91,7 @@ def compare(
         algorithms=[Entry("", label, record=recorded[label], target=target) for label, target in algorithms.items()],
         environments=[Entry("", label, target=target) for label, target in environments.items()],
     )
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory()) if out is None else out
+    with tempfile.TemporaryDirectory() if out is None else contextlib.nullcontext(out) as folder:
         result = run_study(study, folder, force=force, progress=progress)
     assert result is not None
     return result

@@ -133,13 +133,3 @@ def try_round(algorithm: object, environment: object, recorders: tuple[Recorder,
         return rules.step(algorithm, environment, recorders, fixed, carry, jnp.int32(1))[0]
 
     jax.eval_shape(one_round, jax.ShapeDtypeStruct((2,), np.uint32))
-
-
-def cost(target: object) -> list[str]:
-    """Return a sentence about what an object costs that is no pytree; none about one that is."""
-    if is_pytree(target):
-        return []
-    return [
-        f"{type(target).__name__} is no pytree, so its numbers are built into the program and every setting is "
-        "compiled by itself; jax.tree_util.register_dataclass makes it one"
-    ]

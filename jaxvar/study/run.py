@@ -19,13 +19,14 @@ from tqdm import tqdm
 
 from jaxvar import files, parameters
 from jaxvar.cli import handling_signals
+from jaxvar.engine import is_pytree
 from jaxvar.files import Damaged
 from jaxvar.game import violated_assumptions
 from jaxvar.study import store
 from jaxvar.study.definition import Study
 from jaxvar.study.factories import RunError, error_at, in_precision
 from jaxvar.study.limits import check_sizes
-from jaxvar.study.own import cost, try_round
+from jaxvar.study.own import try_round
 from jaxvar.study.programs import Programs
 from jaxvar.study.result import StudyResult, at_length, differences, load
 from jaxvar.study.shards import Hooks, Processes, Shorter, Task, play, read_shard, stretch_for
@@ -111,7 +112,12 @@ def _notes(study: Study) -> list[str]:
             pairs.add(pair)
             with error_at(what=cell.title):
                 try_round(cell.algorithm, cell.environment, cell.recorders)
-            sentences += [*cost(cell.algorithm), *cost(cell.environment)]
+            sentences += [
+                f"{type(target).__name__} is no pytree, so its numbers are built into the program and every setting is "
+                "compiled by itself; jax.tree_util.register_dataclass makes it one"
+                for target in (cell.algorithm, cell.environment)
+                if not is_pytree(target)
+            ]
         for sentence in sentences:
             found.setdefault(sentence, cell.title)
     return [f"{title}: {sentence}" for sentence, title in found.items()]
