@@ -139,9 +139,8 @@ def panels(
         widest, fewest = min(4, int(inches / (squeeze * least))), 1 if number == 3 else 2
         others = [c for c in (columns + 1, columns - 1) if fewest <= c <= widest and number % c != 1]
         columns = others[0] if others else columns
-        rows = -(-number // columns)
     places = [divmod(i, columns) for i in range(number)]
-    return _grid(width, rows, columns, places, height, sharex, sharey)
+    return _grid(width, places, height, sharex, sharey)
 
 
 def problem_panels(
@@ -167,9 +166,9 @@ def problem_panels(
         if len(found.columns) > most:
             found = found.turned()
         if len(found.columns) <= most:
-            rows, columns = len(found.rows), len(found.columns)
+            columns = len(found.columns)
             inches = (room - left) / columns - _BETWEEN if sharey else room / columns - _BETWEEN - left
-            grid = _grid(width, rows, columns, found.places, height, True, sharey)
+            grid = _grid(width, found.places, height, True, sharey)
             by_place = dict(zip(found.places, grid.axes, strict=True))
             heads = _heads(grid.figure, found.columns, inches)
             is_named = names > MOST_IN_LEGEND  # names of curves are on the right then
@@ -310,18 +309,11 @@ def _room(width: Width, names: int) -> float:
     return WIDTHS[width] * (1 - SHARE if names > MOST_IN_LEGEND else 1.0)
 
 
-def _grid(
-    width: Width,
-    rows: int,
-    columns: int,
-    places: Sequence[tuple[int, int]],
-    height: float,
-    sharex: bool,
-    sharey: bool,
-) -> Panels:
+def _grid(width: Width, places: Sequence[tuple[int, int]], height: float, sharex: bool, sharey: bool) -> Panels:
     """Make a figure with panels at some places of a table; the other places are empty."""
     from matplotlib.figure import Figure  # unlike a figure of pyplot, it needs no screen and is freed after use
 
+    rows, columns = (1 + max(numbers) for numbers in zip(*places, strict=True))
     figure = Figure(figsize=(WIDTHS[width], rows * height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
     for place in {(row, column) for row in range(rows) for column in range(columns)} - set(places):
