@@ -28,12 +28,12 @@ from jax.typing import DTypeLike
 from jaxvar import parameters, status
 from jaxvar.constants import RadiusConstants
 from jaxvar.lowering import (
-    change_layer,
     computed_once,
     each_used_layer,
     inner,
     is_layer,
     learn_in_layer,
+    map_layer,
     outer,
     quadratic,
     transform_symmetric,
@@ -145,13 +145,13 @@ def follow(stats: ArmStats, update: Update | LayerUpdate, arms: jax.Array) -> Ar
 
     O(N d) instead of O(N d^2); g and h are the update's gain and step.
     """
-    return _followed(stats, update, inner(arms, update.direction))
+    along = inner(arms, update.direction)
+    return ArmStats(_narrowed(stats.width2, update.gain, along), stats.pred + update.step * along)
 
 
-def _followed(stats: ArmStats | LayerStats, update: Update | LayerUpdate, along: jax.Array) -> ArmStats:
-    """Return the statistics of arms with ``along [N]`` the update's direction, after it."""
-    width2 = jnp.maximum(stats.width2 - update.gain * along * along, 0)
-    return ArmStats(width2, stats.pred + update.step * along)
+def _narrowed(width2: jax.Array, gain: jax.Array, along: jax.Array) -> jax.Array:
+    """Return the squared widths ``[N]`` of arms with ``along [N]`` the update's direction, after it."""
+    return jnp.maximum(width2 - gain * along * along, 0)
 
 
 def failure(update: Update | LayerUpdate, beta: Number = 0.0, least: float = 0.0) -> jax.Array:
@@ -230,12 +230,10 @@ def follow_layer(
     Its radius ``beta []`` is the one after that.
     """
     along, slope = inner(arms, update.direction), beta / jnp.sqrt(jnp.where(layer > 0, update.scale, 1))
-
-    def after(before: LayerStats) -> tuple[LayerStats, tuple[()]]:
-        width2, pred = _followed(before, update, along)
-        return LayerStats(width2, pred + slope * jnp.sqrt(width2), pred), ()
-
-    return change_layer(after, stats, layer)[0]
+    width2 = map_layer(lambda gain, old: _narrowed(old, gain, along), layer, update.gain, stats.width2)
+    pred = map_layer(lambda step, old: old + step * along, layer, update.step, stats.pred)
+    upper = map_layer(lambda slope, _, w2, pred: pred + slope * jnp.sqrt(w2), layer, slope, stats.upper, width2, pred)
+    return LayerStats(width2, upper, pred)
 
 
 def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Number) -> tuple[Layers, LayerUpdate]:

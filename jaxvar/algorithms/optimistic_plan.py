@@ -10,6 +10,7 @@ bound holds, since values are not negative. Stages are counted from 0.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -124,7 +125,7 @@ class Planner(Greedy):
             given = jax.tree.map(lambda x: planning.at_stage(x, stage), (draws, stages))
             return in_states(pairs, model.reward, after.value, *given)
 
-        def in_first(after: Plan) -> Plan:
+        def in_first(first: jax.Array, after: Plan) -> Plan:
             u, here = jax.tree.map(lambda x: x[0], (draws, stages))
 
             def in_state(i: jax.Array) -> Plan:
@@ -134,7 +135,7 @@ class Planner(Greedy):
 
             return only_row(in_state, lambda: in_states(pairs, model.reward, after.value, u, here), first, last)
 
-        plan = backwards(back, last, model.horizon, None if first is None else in_first)
+        plan = backwards(back, last, model.horizon, None if first is None else functools.partial(in_first, first))
         return plan._replace(value=planning.with_end(plan.value))
 
 

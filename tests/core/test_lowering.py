@@ -260,6 +260,9 @@ def library(x, y):
         lowering.least_or_root(x, jnp.abs(y[0]), y**2),
         lowering.where_any(x[0] > y[0], lambda: (2 * y, x[0]), (x, y[0])),
         _one_row(arms, x, index),
+        lowering.backwards(lambda i, row: (row[0] * y, row[1] + i), (x, index), 4),
+        lowering.backwards(lambda i, row: row * y + x, x, 4, lambda row: row - x),
+        lowering.backwards(lambda i, row: row * y, x, 1, lambda row: row - x),
     )
 
 
@@ -284,7 +287,7 @@ def layered(x, y):
     return (
         layer,
         lowering.learn_in_layer(lambda u, v: (u[1], (v[0] * 2, v[1] + u), u), stack, (learned, stack[:, 1]), y, layer),
-        lowering.change_layer(lambda v: ((v[0] * 2, v[1] + y[0]), v[1] * y), (stack, stack[:, 0]), layer),
+        lowering.map_layer(lambda n, old, other: n * old + other[0, 1], layer, y[0], stack, 2 * stack),
         lowering.each_used_layer(lambda v: (v * y[0], y + v), is_used, (0 * y[0], y), learned),
         lowering.least_over_layers(lambda m, v: m[0] @ y + v, x, is_used, stack, x[0] * stack[:, 1, 1]),
     )
@@ -828,7 +831,7 @@ def test_both_forms_draw_the_same_arms(dim):
 def layers_in_use(layers, arms, layer):
     return (
         lowering.learn_in_layer(lambda u, v: (0.5, v - u, u), layers, layers[:, 0], arms[0], layer),
-        lowering.change_layer(lambda v: (-v, v[0]), layers, layer),
+        lowering.map_layer(lambda n, old: n - old, layer, arms[0, 0], layers),
     )
 
 
@@ -841,6 +844,20 @@ def test_a_root_without_a_factor_is_not_the_least(accelerator):
         np.testing.assert_array_equal(found, [0.0, 3.0])
         found = lowering.least_or_root(jnp.array([none, 3.0, -1.0]), jnp.asarray(2.0), jnp.array([4.0, 1.0, 0.0]))
         np.testing.assert_array_equal(found, [4.0, 2.0, -1.0])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_are_made_backwards(form):
+    """Each from the one after it; the first by its own rule, unless it is the last."""
+    with form_for(*form):
+        rows = lowering.backwards(lambda i, row: 10 * row + i, jnp.int32(7), 4)
+        np.testing.assert_array_equal(rows, [7210, 721, 72, 7])
+        rows = lowering.backwards(lambda i, row: 10 * row + i, jnp.int32(7), 4, lambda row: -row)
+        np.testing.assert_array_equal(rows, [-721, 721, 72, 7])
+        np.testing.assert_array_equal(lowering.backwards(lambda i, row: row, jnp.int32(7), 1, lambda row: -row), [7])
+        np.testing.assert_array_equal(
+            lowering.backwards(lambda i, row: row, jnp.int32(7), 2, lambda row: -row), [-7, 7]
+        )
 
 
 @pytest.mark.parametrize("dim", [1, 2, 12, 13, 25, 33, 64, 80])
@@ -866,14 +883,13 @@ def test_all_forms_compute_the_same(dim):
             )
             layers = np.stack([matrix, 2 * matrix, 3 * matrix])
             for layer in range(4):
-                (after, rows, found), (changed, own) = layers_in_use(jnp.asarray(layers), arms, jnp.int32(layer))
+                (after, rows, found), changed = layers_in_use(jnp.asarray(layers), arms, jnp.int32(layer))
                 is_mine, direction = np.arange(1, 4) == layer, layer * matrix @ arms[0]
                 np.testing.assert_allclose(found, direction, rtol=1e-10, atol=1e-10)
                 move = is_mine[:, None, None] * np.outer(direction, direction)
                 np.testing.assert_allclose(after, layers - 0.5 * move, rtol=1e-9, atol=1e-9 * (1 + np.max(move)))
                 np.testing.assert_allclose(rows, layers[:, 0] - is_mine[:, None] * direction, rtol=1e-9, atol=1e-9)
-                np.testing.assert_array_equal(changed, np.where(is_mine[:, None, None], -layers, layers))
-                np.testing.assert_array_equal(own, np.sum(layers[is_mine], axis=0)[0])
+                np.testing.assert_array_equal(changed, np.where(is_mine[:, None, None], arms[0, 0] - layers, layers))
             bounds = np.stack([np.sum(arms @ m * arms, axis=1) + (-1) ** i * 99 for i, m in enumerate(layers)])
             for is_used in ([True, True, False], [False, True, False], [False, False, False]):
                 least = lowering.least_over_layers(
