@@ -141,7 +141,13 @@ def quadratic(arms: jax.Array, matrix: jax.Array | _InStack) -> jax.Array:
     """
     dim = arms.shape[1]
     if not isinstance(matrix, _InStack) and dim <= _UNROLL_SQUARE:
-        return _quadratic_below(arms, matrix)
+        halves = []
+        for i in range(dim):
+            half = matrix[i, i] * arms[:, i]
+            for j in range(i):
+                half = half + 2 * matrix[i, j] * arms[:, j]
+            halves.append(half * arms[:, i])
+        return jnp.maximum(functools.reduce(operator.add, halves), 0)
     if not isinstance(matrix, _InStack) and on_accelerator():
         return jnp.maximum(jnp.sum(arms * combine(matrix[:, None], arms.T[:, :, None]), axis=1), 0)
     group = max((2 if is_alone() else 1) * _ROW_GROUP, -(-dim // _MOST_GROUPS))
@@ -172,21 +178,9 @@ def norm(arms: jax.Array, matrix: jax.Array) -> jax.Array:
     An accelerator does so for several rows: it then stores no products. For one row it makes the product ``M a``, which
     the update needs too.
     """
-    dim = arms.shape[1]
     if on_accelerator() and arms.shape[0] == 1:
         return jnp.sqrt(jnp.maximum(jnp.sum(transform(matrix, arms[0]) * arms[0], axis=0, keepdims=True), 0))
-    return jnp.sqrt(quadratic(arms, matrix) if dim > _UNROLL_SQUARE else _quadratic_below(arms, matrix))
-
-
-def _quadratic_below(arms: jax.Array, matrix: jax.Array) -> jax.Array:
-    """Return ``a^T M a`` as in :func:`quadratic`, from the lower triangle of ``matrix``, written out."""
-    halves = []
-    for i in range(arms.shape[1]):
-        half = matrix[i, i] * arms[:, i]
-        for j in range(i):
-            half = half + 2 * matrix[i, j] * arms[:, j]
-        halves.append(half * arms[:, i])
-    return jnp.maximum(functools.reduce(operator.add, halves), 0)
+    return jnp.sqrt(quadratic(arms, matrix))
 
 
 def unit_rows(
@@ -644,17 +638,6 @@ def where_any(holds: jax.Array, new: Callable[[], T], old: T) -> T:
         return chosen()
     kept: T = lax.cond(jnp.any(holds), chosen if holds.ndim else new, lambda: old)
     return kept
-
-
-def least_or_root(least: jax.Array, factor: jax.Array, square: jax.Array) -> jax.Array:
-    """Return the least of ``least [N]`` and of ``factor [] >= 0`` times the roots of ``square [N]``, [N].
-
-    A CPU takes the roots only where one may be less, which bounds of layers without data seldom are (0.160 instead of
-    0.164 us of processor time per step of UCRL-AVE).
-    """
-    if on_accelerator():
-        return jnp.minimum(least, factor * jnp.sqrt(square))
-    return where_any((least > 0) & (factor**2 * square < least**2), lambda: factor * jnp.sqrt(square), least)
 
 
 def stored_or_anew(stored: Callable[[], jax.Array], anew: Callable[[], jax.Array]) -> jax.Array:

@@ -27,7 +27,16 @@ from jaxvar.algorithms.optimistic_plan import (
     regression_pair,
 )
 from jaxvar.claims import Claim
-from jaxvar.lowering import each_used_layer, least_or_root, least_over_layers, quadratic, transform
+from jaxvar.lowering import (
+    combine,
+    computed_once,
+    each_used_layer,
+    largest,
+    least_over_layers,
+    quadratic,
+    transform,
+    where_any,
+)
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, flag, number, part, pytree
 
 CLAIM = Claim(
@@ -143,11 +152,19 @@ class UcrlAve(ConfidentPlanner):
         # beta |f|_{Sigma^-1} = sqrt(f^T (beta^2 / q) P f)
         shapes = layers.scaled_inv * (beta**2 / ridge.scales(self.capacity, self.dtype))[:, None, None]
         is_used, slope, none = layers.count > 0, self.empty_slope(state, beta), float(np.finfo(self.dtype).max)
+        # A layer bounds by at most (|theta| + sqrt(trace)) |f|. Those without data bound by slope |f|: mostly by more.
+        theta, trace = layers.theta_hat.T, sum(shapes[:, j, j] for j in range(self.dim))
+        above = largest(jnp.where(is_used, slope - jnp.sqrt(combine(theta, theta)) - jnp.sqrt(trace), 0))
+        may_be_least = computed_once(above) <= 0
 
         def bound(feature: jax.Array) -> jax.Array:  # line 7
-            in_layer, norm2 = functools.partial(layer_bound, feature), jnp.sum(feature * feature, axis=1)
-            least = least_over_layers(in_layer, jnp.full_like(norm2, none), is_used, layers.theta_hat, shapes)
-            least = least_or_root(least, slope, norm2)  # layers without data bound by slope |f|
+            in_layer, least = functools.partial(layer_bound, feature), jnp.full_like(feature[:, 0], none)
+            least = least_over_layers(in_layer, least, is_used, layers.theta_hat, shapes)
+
+            def with_empty() -> jax.Array:
+                return jnp.minimum(least, slope * jnp.sqrt(jnp.sum(feature * feature, axis=1)))
+
+            least = where_any(may_be_least, with_empty, least)
             if state.plain is not None:
                 regression, radius = state.plain.regression, self.plain.beta(state.plain)
                 upper = ellipsoid_bound(feature, regression.theta_hat, regression.sigma_inv * radius**2)

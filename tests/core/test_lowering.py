@@ -257,7 +257,6 @@ def library(x, y):
         ),
         lowering.draw_state(jnp.abs(x), jnp.abs(jnp.sin(y[0]))),
         lowering.where_any(x > y, lambda: 2 * y, x),
-        lowering.least_or_root(x, jnp.abs(y[0]), y**2),
         lowering.where_any(x[0] > y[0], lambda: (2 * y, x[0]), (x, y[0])),
         _one_row(arms, x, index),
         lowering.backwards(lambda i, row: (row[0] * y, row[1] + i), (x, index), 4),
@@ -833,17 +832,6 @@ def layers_in_use(layers, arms, layer):
         lowering.learn_in_layer(lambda u, v: (0.5, v - u, u), layers, layers[:, 0], arms[0], layer),
         lowering.map_layer(lambda n, old: n - old, layer, arms[0, 0], layers),
     )
-
-
-@pytest.mark.parametrize("accelerator", [False, True])
-def test_a_root_without_a_factor_is_not_the_least(accelerator):
-    """A factor as large as a number can be, times a root of 0, is 0 and no NaN; beside no bound it is found."""
-    none = float(np.finfo(float).max)
-    with form_for(accelerator):
-        found = lowering.least_or_root(jnp.array([0.0, 3.0]), jnp.asarray(none), jnp.array([0.0, 4.0]))
-        np.testing.assert_array_equal(found, [0.0, 3.0])
-        found = lowering.least_or_root(jnp.array([none, 3.0, -1.0]), jnp.asarray(2.0), jnp.array([4.0, 1.0, 0.0]))
-        np.testing.assert_array_equal(found, [4.0, 2.0, -1.0])
 
 
 @pytest.mark.parametrize("form", FORMS)
