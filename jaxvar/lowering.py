@@ -367,8 +367,8 @@ def backwards(turn: Callable[[jax.Array, T], T], last: T, num: int, first: Calla
             return found, found
 
         row, rows = lax.scan(stack, last, jnp.arange(ahead, num - 1, dtype=jnp.int32), reverse=True)
-        ends = [jax.tree.map(lambda x: x[None], x) for x in ((first(row), last) if first and ahead else (last,))]
-        return jax.tree.map(lambda *v: jnp.concatenate(v), *ends[:-1], rows, ends[-1])
+        parts = (*((first(row),) if first and ahead else ()), rows, last)
+        return jax.tree.map(lambda *v: jnp.concatenate([*(x[None] for x in v[:-2]), v[-2], v[-1][None]]), *parts)
 
     def put(rows: T, i: Any, row: T) -> T:
         return jax.tree.map(lambda v, x: lax.dynamic_update_index_in_dim(v, x, i, 0), rows, row)

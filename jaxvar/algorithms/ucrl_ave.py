@@ -7,6 +7,7 @@ over layers start with layer 1. Stages are counted from 0, episodes from 1.
 from __future__ import annotations
 
 import functools
+import operator
 from typing import NamedTuple
 
 import jax
@@ -31,7 +32,6 @@ from jaxvar.lowering import (
     combine,
     computed_once,
     each_used_layer,
-    largest,
     least_over_layers,
     quadratic,
     transform,
@@ -152,10 +152,14 @@ class UcrlAve(ConfidentPlanner):
         # beta |f|_{Sigma^-1} = sqrt(f^T (beta^2 / q) P f)
         shapes = layers.scaled_inv * (beta**2 / ridge.scales(self.capacity, self.dtype))[:, None, None]
         is_used, slope, none = layers.count > 0, self.empty_slope(state, beta), float(np.finfo(self.dtype).max)
-        # A layer bounds by at most (|theta| + sqrt(trace)) |f|. Those without data bound by slope |f|: mostly by more.
-        theta, trace = layers.theta_hat.T, sum(shapes[:, j, j] for j in range(self.dim))
-        above = largest(jnp.where(is_used, slope - jnp.sqrt(combine(theta, theta)) - jnp.sqrt(trace), 0))
-        may_be_least = computed_once(above) <= 0
+
+        def steepness(theta_hat: jax.Array, shape: jax.Array) -> jax.Array:
+            trace = functools.reduce(operator.add, (shape[j, j] for j in range(self.dim)))
+            return (jnp.sqrt(combine(theta_hat, theta_hat)) + jnp.sqrt(trace))[None]
+
+        # A layer bounds by at most its steepness times |f|. Those without data bound by slope |f|: mostly by more.
+        steepest = least_over_layers(steepness, jnp.full(1, none, self.dtype), is_used, layers.theta_hat, shapes)[0]
+        may_be_least = computed_once(slope - steepest) <= 0
 
         def bound(feature: jax.Array) -> jax.Array:  # line 7
             in_layer, least = functools.partial(layer_bound, feature), jnp.full_like(feature[:, 0], none)
