@@ -153,12 +153,13 @@ class UcrlAve(ConfidentPlanner):
         shapes = layers.scaled_inv * (beta**2 / ridge.scales(self.capacity, self.dtype))[:, None, None]
         is_used, slope, none = layers.count > 0, self.empty_slope(state, beta), float(np.finfo(self.dtype).max)
 
-        def steepness(theta_hat: jax.Array, shape: jax.Array) -> jax.Array:
-            trace = functools.reduce(operator.add, (shape[j, j] for j in range(self.dim)))
+        traces = functools.reduce(operator.add, (shapes[:, j, j] for j in range(self.dim)))
+
+        def steepness(theta_hat: jax.Array, trace: jax.Array) -> jax.Array:
             return (jnp.sqrt(combine(theta_hat, theta_hat)) + jnp.sqrt(trace))[None]
 
         # A layer bounds by at most its steepness times |f|. Those without data bound by slope |f|: mostly by more.
-        steepest = least_over_layers(steepness, jnp.full(1, none, self.dtype), is_used, layers.theta_hat, shapes)[0]
+        steepest = least_over_layers(steepness, jnp.full(1, none, self.dtype), is_used, layers.theta_hat, traces)[0]
         may_be_least = computed_once(slope - steepest) <= 0
 
         def bound(feature: jax.Array) -> jax.Array:  # line 7
