@@ -51,7 +51,7 @@ Values = dict[int, jax.Array]  # number of a leaf -> its values
 _RUNS, _EVERYWHERE = PartitionSpec("runs"), PartitionSpec()
 _CPU_VECTOR = 64  # bytes; a block has as many runs as numbers fit into a vector of the widest registers
 _CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and Ctrl-C is answered
-_CPU_CHUNKS = (128, 16384)  # but at least and at most
+_CPU_CHUNKS = (128, 8192)  # but at least and at most
 _ACCELERATOR_CHUNK = 16384
 _ALONE = (64, 256)  # dimensions, or arms that never change, of which a CPU plays one run at a time: what is a vector of
 # one run then fills its lanes (measured in docs/speed.md)

@@ -111,6 +111,11 @@ class LinearArms:
     )
 
     @property
+    def kind(self) -> str:
+        """The law of drawn arms; ``given`` where they are not drawn."""
+        return self.arms.law if isinstance(self.arms, Drawn) else "given"
+
+    @property
     def fixed_arms(self) -> bool:
         """True if the arms are the same in all rounds."""
         return not self.fresh
@@ -161,7 +166,7 @@ class LinearArms:
     def _arms(self, words: jax.Array) -> jax.Array:
         if not isinstance(self.arms, Drawn):
             return jnp.asarray(self.arms)
-        drawn = draw_arms(words, self.num_arms, self.dim, self.arms.law, jnp.result_type(self.norm_bound))
+        drawn = draw_arms(words, self.num_arms, self.dim, self.kind, jnp.result_type(self.norm_bound))
         return drawn * self.norm_bound
 
 
