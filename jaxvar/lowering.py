@@ -199,20 +199,18 @@ def unit_rows(
         columns = [normal(bits(index[:, j])) for j in range(dim)]
         length = jnp.sqrt(functools.reduce(operator.add, (x * x for x in columns)))
         return jnp.stack([x / jnp.maximum(length, np.finfo(length.dtype).tiny) for x in columns], axis=1)
-    z = normal(bits(index) if on_accelerator() else _by_rows(bits, index))
+    z = normal(bits(index) if on_accelerator() else _stored(bits, index))
     return z / jnp.maximum(jnp.sqrt(jnp.sum(z * z, axis=1)), np.finfo(z.dtype).tiny)[:, None]
 
 
-def _by_rows(function: Callable[[jax.Array], jax.Array], rows: jax.Array) -> jax.Array:
-    """Return ``function`` of ``rows [N, d]``, which it maps number by number, from a loop: XLA then stores it."""
-    num, dim = rows.shape
-    size = next(k for k in range(1, num + 1) if num % k == 0 and (k * dim >= _UNROLL or k == num))
+def _stored(function: Callable[[jax.Array], jax.Array], index: jax.Array) -> jax.Array:
+    """Return ``function(index [N, d])``, integers, from a branch that is always taken: XLA then stores it.
 
-    def turn(i: jax.Array, found: jax.Array) -> jax.Array:
-        first = i * np.uint32(size)
-        return lax.dynamic_update_slice_in_dim(found, function(lax.dynamic_slice_in_dim(rows, first, size)), first, 0)
-
-    return _loop(0, num // size, turn, jnp.zeros_like(rows))
+    A loop over groups of rows would fill their place with zeros first (0.82 instead of 0.80 us of processor time per
+    seed-round of SAVE with fresh arms).
+    """
+    always = _least_of_block.bind(function(index[0, 0]) | 1) != 0
+    return lax.cond(always, function, jnp.zeros_like, index)
 
 
 def largest(values: jax.Array) -> jax.Array:
