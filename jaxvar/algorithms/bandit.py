@@ -19,6 +19,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxvar import blocks, lowering, parameters, random, ridge, status
+from jaxvar.algorithms.interface import Typed
 from jaxvar.parameters import Number, choice, count, number, pytree
 
 T = TypeVar("T")
@@ -117,7 +118,7 @@ def by_rank(candidates: jax.Array, u: jax.Array) -> jax.Array:
 
 
 @pytree
-class Bandit:
+class Bandit(Typed):
     """Base of the bandit algorithms with a failure probability."""
 
     dim: int = count(kw_only=False, doc="d, the length of an arm.")
@@ -125,11 +126,6 @@ class Bandit:
     delta: Number = number(above=0, below=1, default=0.01, doc="failure probability.")
     ties: str = declare_ties()
     tie_tolerance: Number | None = declare_tolerance()
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """The float type of the run."""
-        return np.dtype(jnp.result_type(self.delta))
 
     @property
     def unit(self) -> Number:

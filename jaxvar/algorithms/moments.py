@@ -301,11 +301,6 @@ class UcrlWvtr(HighOrder):
     sigma_min: Number = number(above=0, default=0.01, doc="no standard deviation is taken to be smaller.")
     gamma: Number = number(at_least=0, default=0.5, doc="how much an uncertain feature is held back.")
 
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """The float type of the run."""
-        return np.dtype(jnp.result_type(self.lam))
-
     def update(self, state: MomentState, model: Model, plan: MomentPlan, step: Step) -> MomentState:
         """Learn by one weighted step of the regression of every moment."""
         return self.learn(state, model, plan, step, self.sigma_min, self.gamma)

@@ -22,7 +22,7 @@ from jax import lax
 
 from jaxvar import planning, random
 from jaxvar.algorithms import bandit
-from jaxvar.algorithms.interface import Model, Step, by_rule
+from jaxvar.algorithms.interface import Model, Step, Typed, by_rule
 from jaxvar.lowering import (
     backwards,
     combine,
@@ -51,16 +51,11 @@ class Plan(NamedTuple):
 
 
 @pytree
-class Greedy:
+class Greedy(Typed):
     """Base of the algorithms that play the best action of their plan, by the common rule for ties."""
 
     ties: str = bandit.declare_ties("action")
     tie_tolerance: Number = bandit.declare_tolerance()
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """The float type of the run."""
-        raise NotImplementedError
 
     def draws(self, model: Model, key: jax.Array | None) -> jax.Array | None:
         """Return the numbers that break an episode's ties, [H, S]; None where the lowest action wins."""
@@ -145,11 +140,6 @@ class ConfidentPlanner(Planner):
 
     norm_bound: Number = number(above=0, squared=True, default=1.0, doc=r"B, with \|theta*\| <= B.")
     delta: Number = number(above=0, below=1, default=0.01, doc="failure probability.")
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """The float type of the run."""
-        return np.dtype(jnp.result_type(self.delta))
 
 
 @pytree
