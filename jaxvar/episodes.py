@@ -16,7 +16,7 @@ from jaxvar import game, planning, random, records, status
 from jaxvar.algorithms.bandit import default_tolerance
 from jaxvar.algorithms.interface import EpisodicAlgorithm, Model, Step
 from jaxvar.environments.interface import EpisodicEnvironment, MdpInstance
-from jaxvar.lowering import draw_state, row_of, take
+from jaxvar.lowering import draw_state, take
 
 
 class Facts(NamedTuple):
@@ -95,7 +95,7 @@ def step(
     ) -> tuple[ArrayTree, tuple[Visit, StepInfo]]:
         (state, here), (stage, word) = loop, now
         visit = _visit(instance.transition, plan.policy, value, facts.variance, here, word, stage)
-        reward = _at(instance.reward, here, visit.action)
+        reward = planning.at_pair(instance.reward, here, visit.action)
         before = state
         state = algorithm.update(before, model, plan, Step(stage, here, visit.action, visit.next_state, reward))
         game.check_state(algorithm, before, state)
@@ -142,12 +142,6 @@ def _facts(transition: jax.Array, reward: jax.Array, initial: jax.Array, horizon
     return Facts(optimal, variance, jnp.where(right, 0, status.MODEL).astype(jnp.int32))
 
 
-def _at(table: jax.Array, state: jax.Array, action: jax.Array) -> jax.Array:
-    """Return ``table[state, action]`` of ``[S, A, ...]``."""
-    num_states, num_actions = table.shape[:2]
-    return row_of(table.reshape(num_states * num_actions, *table.shape[2:]), state * num_actions + action)
-
-
 def _visit(
     transition: jax.Array,
     policy: jax.Array,
@@ -158,9 +152,9 @@ def _visit(
     stage: jax.Array,
 ) -> Visit:
     action = take(planning.at_stage(policy, stage), here).astype(jnp.int32)
-    row = _at(transition, here, action)
+    row = planning.at_pair(transition, here, action)
     there = draw_state(row, random.uniform(word, row.dtype))
-    optimal_variance = _at(planning.at_stage(variance, stage), here, action)
+    optimal_variance = planning.at_pair(planning.at_stage(variance, stage), here, action)
     if value is None:
         zero = jnp.zeros((), row.dtype)
         return Visit(here, action, there, optimal_variance, zero, zero, zero)

@@ -31,7 +31,6 @@ from jaxvar.lowering import (
     lowest,
     norm,
     only_row,
-    row_of,
     stored_or_anew,
     take,
     together,
@@ -188,10 +187,8 @@ def regression_pair(plan: Plan, step: Step, model: Model | None = None) -> tuple
         return take(planning.at_stage(plan.feature, step.stage), step.state)
 
     def anew(model: Model) -> jax.Array:
-        num_states, num_actions = model.reward.shape
         action = take(planning.at_stage(plan.policy, step.stage), step.state)
-        phi = row_of(model.phi.reshape(num_states * num_actions, num_states, -1), step.state * num_actions + action)
-        return jnp.sum(phi * value[:, None], axis=0)
+        return jnp.sum(planning.at_pair(model.phi, step.state, action) * value[:, None], axis=0)
 
     feature = stored() if model is None else stored_or_anew(stored, lambda: anew(model))
     return feature, take(value, step.next_state)
