@@ -55,6 +55,16 @@ def declare_ties(what: str = "index") -> Any:
     )
 
 
+def declare_theta_bound(symbol: str = "B") -> Any:
+    """Declare the parameter ``theta_bound``, the same for all algorithms that judge ties by it."""
+    return number(
+        above=0,
+        squared=True,
+        default=1.0,
+        doc=f"{symbol}, a bound on the norm of theta*, and the unit in which ties are judged.",
+    )
+
+
 def declare_capacity() -> Any:
     """Declare the parameter ``capacity``, the same for all algorithms with layers."""
     return count(
@@ -152,12 +162,7 @@ class Bandit(Typed):
 class BoundedBandit(Bandit):
     """Base of the bandit algorithms that are told a bound on theta* and whose radius can be scaled."""
 
-    theta_bound: Number = number(
-        above=0,
-        squared=True,
-        default=1.0,
-        doc="B, a bound on the norm of theta*, and the unit in which ties are judged.",
-    )
+    theta_bound: Number = declare_theta_bound()
     beta_scale: Number = number(
         at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius; 1 is the theorem."
     )
