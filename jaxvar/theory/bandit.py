@@ -79,7 +79,7 @@ class BanditAudit:
         factor = jnp.log(4 * save.num_layers / save.delta)
         logs = (factor + 2 * jnp.log(k), factor + 2 * jnp.log(k + 1))
         shifted = {n: factor + 2 * jnp.log(k + c.log_shift) for n, c in radii.items()}
-        betas = {n: layers.radii_of(seen, reference, c, noise_bound, logs[0], shifted[n]) for n, c in radii.items()}
+        betas = {n: layers.radii_of(seen, c, noise_bound, logs[0], shifted[n]) for n, c in radii.items()}
         lead = (noise_bound**2 * logs[1])[None]
         additive = (6 * lead + 16 * seen.q, 9.62 * lead + 128 * seen.q)
 
@@ -96,8 +96,8 @@ class BanditAudit:
             memory.running,
             self.keys,
             {
-                **layers.confidence(seen, reference, learns, betas, noise_bound, logs, additive, 2),
-                **layers.design(seen, reference, learns, jnp.where(learns, event.weight[None], 0), off, k, 1),
+                **layers.confidence(seen, learns, betas, noise_bound, logs, additive, 2),
+                **layers.design(seen, learns, jnp.where(learns, event.weight[None], 0), off, k, 1),
                 **_best_arm(memory, event, instance, seen, learns, valid),
                 "round-regret": Check(now, one_round, follows & memory.valid[None]),
                 "layer-regret": Check(by_layer, one_round / seen.q * volume, follows & valid[None]),

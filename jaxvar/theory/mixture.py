@@ -105,7 +105,7 @@ class EpisodeAudit:
         one = jnp.ones_like(log)
         stored = np.arange(1.0, beta.shape[0] + 1).reshape(-1, *(1,) * (beta.ndim - 1)) <= num_layers[None]
         everywhere = jnp.broadcast_to(stored, beta.shape)
-        betas = {n: layers.radii_of(seen, reference, c, one, log, log) for n, c in self.radii.items()}
+        betas = {n: layers.radii_of(seen, c, one, log, log) for n, c in self.radii.items()}
         root, lead = jnp.sqrt(seen.q), log[None]
         additive = (8 * lead + 32 * seen.q, 28 / 3 * lead + 16 * (6 * root * lead + root) ** 2)
         valid = memory.valid & layers.inside(seen.error, beta, everywhere)
@@ -113,8 +113,8 @@ class EpisodeAudit:
             memory.running,
             self.keys,
             {
-                **layers.confidence(seen, reference, everywhere, betas, one, (log, log), additive, 1),
-                **layers.design(seen, reference, worst.learned, worst.weight, worst.off, k * horizon, lam[None]),
+                **layers.confidence(seen, everywhere, betas, one, (log, log), additive, 1),
+                **layers.design(seen, worst.learned, worst.weight, worst.off, k * horizon, lam[None]),
                 **_plan(memory, event, worst, seen),
                 **recursion.inequalities(sums, memory.valid, k, algorithm),
             },
