@@ -16,7 +16,7 @@ from jaxvar import game, planning, random, records, status
 from jaxvar.algorithms.bandit import default_tolerance
 from jaxvar.algorithms.interface import EpisodicAlgorithm, Model, Step
 from jaxvar.environments.interface import EpisodicEnvironment, MdpInstance
-from jaxvar.lowering import draw_state, row_of, take
+from jaxvar.lowering import draw_state, take
 
 
 class Facts(NamedTuple):
@@ -94,8 +94,8 @@ def step(
         loop: tuple[ArrayTree, jax.Array], now: tuple[jax.Array, jax.Array]
     ) -> tuple[ArrayTree, tuple[Visit, StepInfo]]:
         (state, here), (stage, word) = loop, now
-        visit = _visit(instance.transition, plan.policy, value, facts.variance, here, word, stage)
-        reward = _at(instance.reward, here, visit.action)
+        visit = _visit(fixed, plan, here, word, stage)
+        reward = planning.at_pair(instance.reward, here, visit.action)
         before = state
         state = algorithm.update(before, model, plan, Step(stage, here, visit.action, visit.next_state, reward))
         game.check_state(algorithm, before, state)
@@ -107,7 +107,8 @@ def step(
     (state, _), (visits, info) = jax.lax.scan(move, (carry.state, first), (stages, words))
 
     played = planning.policy_values(instance.transition, instance.reward, plan.policy)
-    gap, optimistic, variance, value_variance = _summary(facts.optimal, played, getattr(whole, "value", None), visits)
+    start, slack = visits.state[0], default_tolerance(facts.optimal.dtype)
+    gap = jnp.maximum(take(facts.optimal[0], start) - take(played[0], start), 0)  # rounding may go below 0
     event = records.EpisodeEvent(
         round=episode,
         action=visits.action,
@@ -116,10 +117,10 @@ def step(
         reward=visits.target,
         mean=visits.mean,
         regret=gap,
-        noise_var=variance,
+        noise_var=jnp.sum(visits.variance, axis=0),
         state=state,
-        optimistic=None if value is None else optimistic,
-        value_variance=None if value is None else value_variance,
+        optimistic=None if value is None else jnp.all(whole.value >= facts.optimal - slack),
+        value_variance=None if value is None else jnp.sum(visits.value_variance, axis=0),
         plan=whole,
         visits=visits,
     )
@@ -142,25 +143,13 @@ def _facts(transition: jax.Array, reward: jax.Array, initial: jax.Array, horizon
     return Facts(optimal, variance, jnp.where(right, 0, status.MODEL).astype(jnp.int32))
 
 
-def _at(table: jax.Array, state: jax.Array, action: jax.Array) -> jax.Array:
-    """Return ``table[state, action]`` of ``[S, A, ...]``."""
-    num_states, num_actions = table.shape[:2]
-    return row_of(table.reshape(num_states * num_actions, *table.shape[2:]), state * num_actions + action)
-
-
-def _visit(
-    transition: jax.Array,
-    policy: jax.Array,
-    value: jax.Array | None,
-    variance: jax.Array,
-    here: jax.Array,
-    word: jax.Array,
-    stage: jax.Array,
-) -> Visit:
-    action = take(planning.at_stage(policy, stage), here).astype(jnp.int32)
-    row = _at(transition, here, action)
+def _visit(fixed: game.SeedConstants, plan: Any, here: jax.Array, word: jax.Array, stage: jax.Array) -> Visit:
+    """Take the plan's action in the state ``here []``, and draw the next state with a ``word []``."""
+    action = take(planning.at_stage(plan.policy, stage), here).astype(jnp.int32)
+    row = planning.at_pair(fixed.instance.transition, here, action)
     there = draw_state(row, random.uniform(word, row.dtype))
-    optimal_variance = _at(planning.at_stage(variance, stage), here, action)
+    optimal_variance = planning.at_pair(planning.at_stage(fixed.facts.variance, stage), here, action)
+    value = getattr(plan, "value", None)
     if value is None:
         zero = jnp.zeros((), row.dtype)
         return Visit(here, action, there, optimal_variance, zero, zero, zero)
@@ -168,14 +157,3 @@ def _visit(
     mean = jnp.sum(row * following, axis=0)
     spread = jnp.sum(row * (following - mean) ** 2, axis=0)
     return Visit(here, action, there, optimal_variance, take(following, there), mean, spread)
-
-
-def _summary(
-    optimal: jax.Array, played: jax.Array, value: jax.Array | None, visits: Visit
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Return the episode's regret, whether its plan was optimistic, and the variances of V* and of V along its path."""
-    first = visits.state[0]
-    gap = jnp.maximum(take(optimal[0], first) - take(played[0], first), 0)  # rounding may go below 0
-    slack = default_tolerance(optimal.dtype)
-    optimistic = jnp.ones((), bool) if value is None else jnp.all(value >= optimal - slack)
-    return gap, optimistic, jnp.sum(visits.variance, axis=0), jnp.sum(visits.value_variance, axis=0)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxvar.lowering import combine, take
+from jaxvar.lowering import combine, row_of, take
 
 
 class Optimum(NamedTuple):
@@ -83,6 +83,12 @@ def at_stage(values: jax.Array, stage: jax.Array) -> jax.Array:
 def with_stage(values: jax.Array, stage: jax.Array, new: jax.Array) -> jax.Array:
     """Return ``values [H, ...]`` with ``new [...]`` at a stage ``[]``."""
     return lax.dynamic_update_index_in_dim(values, new, stage, 0)
+
+
+def at_pair(table: jax.Array, state: jax.Array, action: jax.Array) -> jax.Array:
+    """Return ``table[state, action]`` of ``[S, A, ...]`` for a state and an action ``[]``."""
+    num_states, num_actions = table.shape[:2]
+    return row_of(table.reshape(num_states * num_actions, *table.shape[2:]), state * num_actions + action)
 
 
 def mixture(phi: jax.Array, theta_star: jax.Array) -> jax.Array:

@@ -1,18 +1,6 @@
 """The public names of jaxvar; ``import jaxvar`` loads this module when one of them is first used."""
 
-from jaxvar import (
-    analysis,
-    constants,
-    figures,
-    nets,
-    planning,
-    random,
-    report,
-    ridge,
-    status,
-    tables,
-    testing,
-)
+from jaxvar import analysis, constants, figures, nets, planning, random, report, ridge, status, tables, testing
 from jaxvar import records as record
 from jaxvar.algorithms import catalogue as _catalogue
 from jaxvar.algorithms.ada_ecolog import ada_ecolog

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from experiments.atlas.maps import Atlas, Panel
 from experiments.atlas.players import BANDITS, EPISODES
 from jaxvar.figures import Drawing
-from jaxvar.figures.style import COLOURS, SMALL, WIDTHS, Width, finish, points, style, wrap
+from jaxvar.figures.look import COLOURS, SMALL, WIDTHS, Width, points, style, wrap
+from jaxvar.figures.style import finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

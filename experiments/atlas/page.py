@@ -12,7 +12,7 @@ from experiments.atlas.figure import ORDER, colour
 from experiments.atlas.maps import ENOUGH, GROUPS, LEVEL, SCOPES, Atlas, Held, Panel, each_level
 from experiments.atlas.players import Entry
 from experiments.atlas.studies import SIZES, left_out
-from jaxvar.figures.style import COLOURS, DASHES
+from jaxvar.figures.look import COLOURS, DASHES
 from jaxvar.files import write_whole
 from jaxvar.report.markup import render
 from jaxvar.tables import Table

@@ -16,7 +16,8 @@ from scipy import special
 
 from experiments.experiment import Conclusions
 from jaxvar.analysis import Interval, median_interval, sample
-from jaxvar.figures.style import BLUE, GREY, VERMILION, Drawing, finish, looks, panels, style
+from jaxvar.figures.look import BLUE, GREY, VERMILION, looks, style
+from jaxvar.figures.style import Drawing, finish, panels
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables import Column, Table
 

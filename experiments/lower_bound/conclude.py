@@ -12,7 +12,8 @@ from experiments.lower_bound.predict import first_drop
 from jaxvar.analysis import Interval
 from jaxvar.analysis.captions import constants_text, seeds_text
 from jaxvar.analysis.summaries import sample
-from jaxvar.figures.style import GREY, Drawing, finish, looks, panels, style
+from jaxvar.figures.look import GREY, looks, style
+from jaxvar.figures.style import Drawing, finish, panels
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables import Column, Table
 

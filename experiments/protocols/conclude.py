@@ -11,7 +11,8 @@ from experiments.experiment import Conclusions
 from jaxvar.analysis import mean_interval
 from jaxvar.analysis.intervals import interval
 from jaxvar.figures import Drawing
-from jaxvar.figures.style import finish, looks, panels, style
+from jaxvar.figures.look import looks, style
+from jaxvar.figures.style import finish, panels
 from jaxvar.tables import Column, Table
 
 PROBLEM = "d = 5, 20 arms fixed on the sphere, noise ±0.3, and all are told R = 0.3."

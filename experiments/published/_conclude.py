@@ -12,7 +12,8 @@ from experiments.published._setting import Played, Setting
 from jaxvar.analysis import bootstrap_interval, mean_interval
 from jaxvar.analysis.intervals import interval, proportion_interval
 from jaxvar.figures import Drawing
-from jaxvar.figures.style import Look, finish, looks, panels, plain, style
+from jaxvar.figures.look import Look, looks, plain, style
+from jaxvar.figures.style import finish, panels
 from jaxvar.tables import Column, Table
 
 

@@ -15,7 +15,8 @@ from experiments.experiment import COMMAND, Conclusions, publish
 from experiments.sharp.coverage import DELTA, Covered, cover
 from experiments.sharp.steps import steps_table
 from jaxvar.analysis.intervals import proportion_interval
-from jaxvar.figures.style import SMALL, VERMILION, Drawing, finish, looks, panels, style, wrap
+from jaxvar.figures.look import SMALL, VERMILION, looks, style, wrap
+from jaxvar.figures.style import Drawing, finish, panels
 from jaxvar.tables import Column, Table
 
 SEEDS = 100_000

@@ -21,7 +21,8 @@ import jax
 import numpy as np
 
 from experiments.speed.comparison import ALGORITHMS, BANDITS, Comparison, Task, machine, task_of
-from jaxvar.figures.style import Drawing, finish, ink, looks, panels, save, style
+from jaxvar.figures.look import ink, looks, style
+from jaxvar.figures.style import Drawing, finish, panels, save
 from jaxvar.files import write_whole
 
 LABELS = {"oful": "OFUL", "save": "SAVE", "ave_ucb": "AVE-UCB", "ucrl_ave": "UCRL-AVE"}

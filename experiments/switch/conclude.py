@@ -13,7 +13,8 @@ from experiments.experiment import Conclusions
 from experiments.switch.predict import Layer, first_adaptive, layer
 from jaxvar.analysis.captions import seeds_text
 from jaxvar.constants import RadiusConstants
-from jaxvar.figures.style import BLUE, GREY, VERMILION, Drawing, finish, panels, style
+from jaxvar.figures.look import BLUE, GREY, VERMILION, style
+from jaxvar.figures.style import Drawing, finish, panels
 from jaxvar.study.result import CellResult, StudyResult
 from jaxvar.tables import Column, Table
 

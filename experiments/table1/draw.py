@@ -12,7 +12,8 @@ from experiments.table1.measured import NOISY, QUIET
 from experiments.tuning import Tried
 from jaxvar.analysis import Interval, mean_interval, sample
 from jaxvar.analysis.captions import seeds_text
-from jaxvar.figures.style import Drawing, finish, looks, panels, style
+from jaxvar.figures.look import looks, style
+from jaxvar.figures.style import Drawing, finish, panels
 from jaxvar.study.result import CellResult, StudyResult
 
 Points = dict[str, list[tuple[float, Interval]]]  # of an algorithm: where, and mean with interval

@@ -14,7 +14,8 @@ import numpy as np
 from experiments.found import read_found
 from jaxvar.analysis import Interval
 from jaxvar.analysis.captions import parameter_word, record_word, seeds_text, value_text
-from jaxvar.figures.style import GREY, Drawing, Look, finish, looks, panels, save, style
+from jaxvar.figures.look import GREY, Look, looks, style
+from jaxvar.figures.style import Drawing, finish, panels, save
 from jaxvar.tables import Table
 
 FOLDER = Path(__file__).parent

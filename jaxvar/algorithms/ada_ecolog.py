@@ -14,11 +14,12 @@ import jax
 import jax.numpy as jnp
 
 from jaxvar import status
+from jaxvar.algorithms.bandit import declare_theta_bound
 from jaxvar.algorithms.glb_omd import LinkOptimist, link_law, project
 from jaxvar.algorithms.interface import Choice, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.lowering import outer, transform
-from jaxvar.parameters import Number, choice, factory, number, pytree
+from jaxvar.parameters import Number, choice, factory, pytree
 
 CLAIM = Claim(
     "ada-OFU-ECOLog",
@@ -101,12 +102,7 @@ class AdaEcolog(LinkOptimist):
     """
 
     norm_bound: ClassVar[float] = 1.0
-    theta_bound: Number = number(
-        above=0,
-        squared=True,
-        default=1.0,
-        doc="S, a bound on the norm of theta*, and the unit in which ties are judged.",
-    )
+    theta_bound: Number = declare_theta_bound("S")
     lam: Number = by_rule(lambda self: 1.5 + self.theta_bound, "the ridge; 3/2 + S if not given, and no less.")
     radius: str = choice("likelihood", "published", default="likelihood", doc="``likelihood`` or ``published``.")
 

@@ -19,6 +19,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxvar import blocks, lowering, parameters, random, ridge, status
+from jaxvar.algorithms.interface import Typed
 from jaxvar.parameters import Number, choice, count, number, pytree
 
 T = TypeVar("T")
@@ -51,6 +52,16 @@ def declare_ties(what: str = "index") -> Any:
         *RULES,
         default="random",
         doc=f"``random`` or ``lowest`` {what}, among those within ``tie_tolerance`` of the best.",
+    )
+
+
+def declare_theta_bound(symbol: str = "B") -> Any:
+    """Declare the parameter ``theta_bound``, the same for all algorithms that judge ties by it."""
+    return number(
+        above=0,
+        squared=True,
+        default=1.0,
+        doc=f"{symbol}, a bound on the norm of theta*, and the unit in which ties are judged.",
     )
 
 
@@ -117,7 +128,7 @@ def by_rank(candidates: jax.Array, u: jax.Array) -> jax.Array:
 
 
 @pytree
-class Bandit:
+class Bandit(Typed):
     """Base of the bandit algorithms with a failure probability."""
 
     dim: int = count(kw_only=False, doc="d, the length of an arm.")
@@ -125,11 +136,6 @@ class Bandit:
     delta: Number = number(above=0, below=1, default=0.01, doc="failure probability.")
     ties: str = declare_ties()
     tie_tolerance: Number | None = declare_tolerance()
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """The float type of the run."""
-        return np.dtype(jnp.result_type(self.delta))
 
     @property
     def unit(self) -> Number:
@@ -156,12 +162,7 @@ class Bandit:
 class BoundedBandit(Bandit):
     """Base of the bandit algorithms that are told a bound on theta* and whose radius can be scaled."""
 
-    theta_bound: Number = number(
-        above=0,
-        squared=True,
-        default=1.0,
-        doc="B, a bound on the norm of theta*, and the unit in which ties are judged.",
-    )
+    theta_bound: Number = declare_theta_bound()
     beta_scale: Number = number(
         at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius; 1 is the theorem."
     )

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import cholesky, random, status
-from jaxvar.algorithms.bandit import BoundedBandit, lost
+from jaxvar.algorithms.bandit import BoundedBandit, declare_theta_bound, lost
 from jaxvar.algorithms.interface import Choice, Ellipsoids, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.lowering import inner, outer, quadratic, transform
@@ -138,12 +138,7 @@ class GlbOmd(LinkOptimist):
     """
 
     norm_bound: ClassVar[float] = 1.0
-    theta_bound: Number = number(
-        above=0,
-        squared=True,
-        default=1.0,
-        doc="S, a bound on the norm of theta*, and the unit in which ties are judged.",
-    )
+    theta_bound: Number = declare_theta_bound("S")
     link: str = choice(
         "logistic", "poisson", default="logistic", doc="the law of rewards: ``logistic``, 0 or 1; or ``poisson``."
     )

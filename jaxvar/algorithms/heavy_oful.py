@@ -257,12 +257,10 @@ class HeavyOful(HeavyTailed):
 
     @property
     def radius(self) -> jax.Array:
-        """``beta``, the theorem's radius in every round."""
         bias = 3 * jnp.sqrt(self.lam) * self.theta_bound
         return bias + 24 * jnp.sqrt(2 * self.growth * self.log_term)
 
     def std(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
-        """Return ``sigma``, []."""
         lg = self.log_term
         root = jnp.sqrt(self.norm_bound * self.theta_bound * width) * (24 * lg / self.growth) ** 0.25
         floor = jnp.maximum(self.least_std, jnp.maximum(jnp.sqrt(23 * lg) * width, root))
@@ -341,12 +339,10 @@ class HvtUcb(HeavyTailed):
 
     @property
     def radius(self) -> jax.Array:
-        """``beta``, the theorem's radius in every round."""
         lg, kap = self.log_term, self.growth
         return 2.5 * jnp.sqrt(kap * lg) + jnp.sqrt(self.lam * self.theta_bound**2 + 5.5 * kap + 2.6 * lg)
 
     def std(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
-        """Return ``sigma``, []."""
         floor = jnp.maximum(self.least_std, jnp.sqrt(2 * self.beta_scale * self.radius / self.tau0) * width)
         return jnp.maximum(jnp.sqrt(self.told(noise_var)), floor)
 

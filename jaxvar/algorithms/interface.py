@@ -41,6 +41,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from chex import ArrayTree
 
 from jaxvar.parameters import Number, number, pytree, static
@@ -172,6 +173,15 @@ class EpisodicAlgorithm(Protocol):
 
     def update(self, state: Any, model: Model, plan: Any, step: Step) -> Any:
         """Learn from a step."""
+
+
+class Typed:
+    """Base of our algorithms, whose numbers all have one type."""
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """The float type of the run."""
+        return np.dtype(jnp.result_type(*jax.tree.leaves(self)))
 
 
 def by_rule(rule: Callable[[Any], Number], doc: str, *, squared: bool = False) -> Any:

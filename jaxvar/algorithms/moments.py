@@ -26,7 +26,7 @@ from jaxvar import planning, ridge
 from jaxvar.algorithms.interface import Confidence, Model, Step, by_rule
 from jaxvar.algorithms.optimistic_plan import Planner, ValueTargeted, ellipsoid_bound, known_model
 from jaxvar.claims import Claim
-from jaxvar.lowering import combine, norm, row_of, take
+from jaxvar.lowering import combine, norm, take
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, number, pytree
 
 CLAIMS = {
@@ -97,9 +97,7 @@ def moment_pairs(
     for _ in range(1, num_moments):
         powers.append(powers[-1] * powers[-1])
     by_state = jnp.stack(powers, axis=1)  # [S, M]
-    num_states, num_actions, _, dim = model.phi.shape
-    pairs = model.phi.reshape(num_states * num_actions, num_states, dim)
-    row = row_of(pairs, step.state * num_actions + step.action)  # [S, d]
+    row = planning.at_pair(model.phi, step.state, step.action)  # [S, d]
     return combine(row[:, None], by_state[:, :, None]), take(by_state, step.next_state)
 
 
@@ -300,11 +298,6 @@ class UcrlWvtr(HighOrder):
     fixed_radius: Number = number(at_least=0, default=1.0, doc="beta, all of it: there is no bias part to leave alone.")
     sigma_min: Number = number(above=0, default=0.01, doc="no standard deviation is taken to be smaller.")
     gamma: Number = number(at_least=0, default=0.5, doc="how much an uncertain feature is held back.")
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """The float type of the run."""
-        return np.dtype(jnp.result_type(self.lam))
 
     def update(self, state: MomentState, model: Model, plan: MomentPlan, step: Step) -> MomentState:
         """Learn by one weighted step of the regression of every moment."""

@@ -22,7 +22,7 @@ from jax import lax
 
 from jaxvar import planning, random
 from jaxvar.algorithms import bandit
-from jaxvar.algorithms.interface import Model, Step, by_rule
+from jaxvar.algorithms.interface import Model, Step, Typed, by_rule
 from jaxvar.lowering import (
     backwards,
     combine,
@@ -31,7 +31,6 @@ from jaxvar.lowering import (
     lowest,
     norm,
     only_row,
-    row_of,
     stored_or_anew,
     take,
     together,
@@ -51,16 +50,11 @@ class Plan(NamedTuple):
 
 
 @pytree
-class Greedy:
+class Greedy(Typed):
     """Base of the algorithms that play the best action of their plan, by the common rule for ties."""
 
     ties: str = bandit.declare_ties("action")
     tie_tolerance: Number = bandit.declare_tolerance()
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """The float type of the run."""
-        raise NotImplementedError
 
     def draws(self, model: Model, key: jax.Array | None) -> jax.Array | None:
         """Return the numbers that break an episode's ties, [H, S]; None where the lowest action wins."""
@@ -146,11 +140,6 @@ class ConfidentPlanner(Planner):
     norm_bound: Number = number(above=0, squared=True, default=1.0, doc=r"B, with \|theta*\| <= B.")
     delta: Number = number(above=0, below=1, default=0.01, doc="failure probability.")
 
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """The float type of the run."""
-        return np.dtype(jnp.result_type(self.delta))
-
 
 @pytree
 class ValueTargeted(ConfidentPlanner):
@@ -198,10 +187,8 @@ def regression_pair(plan: Plan, step: Step, model: Model | None = None) -> tuple
         return take(planning.at_stage(plan.feature, step.stage), step.state)
 
     def anew(model: Model) -> jax.Array:
-        num_states, num_actions = model.reward.shape
         action = take(planning.at_stage(plan.policy, step.stage), step.state)
-        phi = row_of(model.phi.reshape(num_states * num_actions, num_states, -1), step.state * num_actions + action)
-        return jnp.sum(phi * value[:, None], axis=0)
+        return jnp.sum(planning.at_pair(model.phi, step.state, action) * value[:, None], axis=0)
 
     feature = stored() if model is None else stored_or_anew(stored, lambda: anew(model))
     return feature, take(value, step.next_state)

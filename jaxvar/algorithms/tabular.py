@@ -67,11 +67,6 @@ class ValueIteration(Greedy):
         above=0, squared=True, default=1.0, doc="v, no value is larger: 1 where the total reward is at most 1."
     )
 
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """The float type of the run."""
-        return np.dtype(jnp.result_type(self.delta))
-
     def plan_by(
         self, look: Callable[..., jax.Array], model: Model, key: jax.Array | None, *given: jax.Array
     ) -> TabularPlan:

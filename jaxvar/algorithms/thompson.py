@@ -12,7 +12,7 @@ import numpy as np
 from jaxvar import cholesky, random, ridge
 from jaxvar.algorithms import bandit
 from jaxvar.algorithms.bandit import BoundedBandit, ToldVariance, lost
-from jaxvar.algorithms.interface import Choice, Side
+from jaxvar.algorithms.interface import Choice, Side, Typed
 from jaxvar.claims import Claim
 from jaxvar.lowering import combine, inner, lowest, take
 from jaxvar.parameters import Number, choice, count, factory, number, pytree
@@ -192,7 +192,7 @@ class FgtsState(NamedTuple):
 
 
 @pytree
-class FgtsVa(ToldVariance):
+class FgtsVa(ToldVariance, Typed):
     r"""FGTS-VA for linear rewards: draw theta from a posterior that prefers large best rewards, pull its best arm.
 
     With the variance :math:`\sigma_k^2` known before the pull, :math:`\bar\sigma_k^2 = \max(\sigma_k^2, 1/K)` and
@@ -241,11 +241,6 @@ class FgtsVa(ToldVariance):
     )
     ties: str = bandit.declare_ties()
     tie_tolerance: Number = bandit.declare_tolerance()
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """The float type of the run."""
-        return np.dtype(jnp.result_type(self.lam))
 
     @property
     def unit(self) -> Number:

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxvar import random
 from jaxvar.algorithms.bandit import best, declare_ties, declare_tolerance, lost, pick
-from jaxvar.algorithms.interface import Choice, Side
+from jaxvar.algorithms.interface import Choice, Side, Typed
 from jaxvar.claims import Claim
 from jaxvar.lowering import lowest
 from jaxvar.parameters import Number, choice, count, factory, number, pytree
@@ -49,7 +49,7 @@ class ArmsState(NamedTuple):
 
 
 @pytree
-class IndexPolicy:
+class IndexPolicy(Typed):
     """Base of the policies that pull every arm once, then the arm of the largest index.
 
     An arm is known by its number alone, whatever its features are.
@@ -64,11 +64,6 @@ class IndexPolicy:
     )
     ties: str = declare_ties()
     tie_tolerance: Number | None = declare_tolerance()
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """The float type of the run."""
-        return np.dtype(jnp.result_type(self.noise_bound))
 
     def index(self, state: ArmsState, pulls: jax.Array) -> jax.Array:
         """Return the index of each arm, [num_arms], from its number of ``pulls [num_arms]``, at least 1."""

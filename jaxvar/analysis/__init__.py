@@ -15,18 +15,7 @@ from jaxvar.analysis.intervals import (
 )
 from jaxvar.analysis.paired import Paired, against_reference, paired, standings
 from jaxvar.analysis.slopes import Slope, slope_in_rounds, slopes_in, swept
-from jaxvar.analysis.summaries import (
-    Band,
-    Coverage,
-    Occupancy,
-    Sample,
-    Speed,
-    band,
-    coverage,
-    occupancy,
-    sample,
-    speed,
-)
+from jaxvar.analysis.summaries import Band, Coverage, Occupancy, Sample, Speed, band, coverage, occupancy, sample, speed
 
 __all__ = [
     "Band",

@@ -207,11 +207,9 @@ class KernelMixtureMdp(TableMdp):
         self.check_tables(num_states, num_actions, transition)
 
     def features(self) -> jax.Array:
-        """Return phi, [S, A, S, d]."""
         return jnp.moveaxis(jnp.asarray(self.kernels), 0, 3) / math.sqrt(self.dim)
 
     def parameter(self) -> jax.Array:
-        """Return theta*, [d]."""
         return jnp.asarray(self.weights) * math.sqrt(self.dim)
 
 

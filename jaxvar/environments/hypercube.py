@@ -172,7 +172,6 @@ class HypercubeBlocks(Hypercube):
 
     @property
     def noise_bound(self) -> Number:
-        """The largest level."""
         return self.levels.max()
 
     @property

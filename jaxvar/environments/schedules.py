@@ -156,16 +156,17 @@ class Between(Levels):
         return self.low + (self.high - self.low) * random.uniform(word, arms.dtype)
 
 
+def declare_rounds(low: int, doc: str) -> Any:
+    """Declare a number of rounds that can be swept: a leaf, int32 [], of at least ``low``."""
+    return part(lambda name, n: np.int32(parameters.check_count(name, n, low=low)), kw_only=False, doc=doc)
+
+
 @pytree
 class Bursts(Levels):
     """``high`` in the first ``length`` rounds of every ``period`` rounds, else ``low``."""
 
-    period: jax.Array | int = part(
-        lambda name, n: np.int32(parameters.check_count(name, n)), kw_only=False, doc="rounds from burst to burst."
-    )
-    length: jax.Array | int = part(
-        lambda name, n: np.int32(parameters.check_count(name, n, low=0)), kw_only=False, doc="rounds of a burst."
-    )
+    period: jax.Array | int = declare_rounds(1, "rounds from burst to burst.")
+    length: jax.Array | int = declare_rounds(0, "rounds of a burst.")
 
     def check(self) -> None:
         """Refuse a burst longer than the period, and a high level below the low one."""
@@ -180,9 +181,7 @@ class Bursts(Levels):
 class FrontLoaded(Levels):
     """``low`` in the first ``length`` rounds, ``high`` in all after them: precision that comes first."""
 
-    length: jax.Array | int = part(
-        lambda name, n: np.int32(parameters.check_count(name, n, low=0)), kw_only=False, doc="quiet rounds."
-    )
+    length: jax.Array | int = declare_rounds(0, "quiet rounds.")
 
     def at(self, round: jax.Array) -> Number:
         return jnp.where(round <= self.length, self.low, self.high)

@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jaxvar.analysis.captions import (
-    constants_text,
-    parameter_word,
-    percent,
-    record_word,
-    seeds_text,
-    value_text,
-)
+from jaxvar.analysis.captions import constants_text, parameter_word, percent, record_word, seeds_text, value_text
 from jaxvar.analysis.growth import GrowthFit
 from jaxvar.analysis.intervals import Array, mean_interval
 from jaxvar.analysis.panels import grouped, titles

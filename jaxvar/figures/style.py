@@ -11,25 +11,7 @@ from jaxvar import parameters
 from jaxvar.analysis.captions import algorithm_name, latex, visible
 from jaxvar.analysis.panels import by_problem, facets, titles
 from jaxvar.figures.ends import MOST_IN_LEGEND, SHARE, EndNames, Notes
-from jaxvar.figures.look import (
-    BLUE,
-    COLOURS,
-    DASHES,
-    GREY,
-    SIZE,
-    SMALL,
-    VERMILION,
-    WIDTHS,
-    Look,
-    Width,
-    ink,
-    looks,
-    plain,
-    points,
-    renderer_of,
-    style,
-    wrap,
-)
+from jaxvar.figures.look import SIZE, SMALL, WIDTHS, Width, plain, points, renderer_of, style, wrap
 from jaxvar.files import write_whole
 from jaxvar.study.result import CellResult
 
@@ -41,31 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
     from jaxvar.figures.ends import Handle
-
-__all__ = [
-    "BLUE",
-    "COLOURS",
-    "DASHES",
-    "GREY",
-    "SMALL",
-    "VERMILION",
-    "WIDTHS",
-    "Drawing",
-    "Look",
-    "Panels",
-    "Width",
-    "finish",
-    "ink",
-    "looks",
-    "panels",
-    "plain",
-    "points",
-    "problem_panels",
-    "row_panels",
-    "save",
-    "style",
-    "wrap",
-]
 
 # Neither the time nor a library's version is stored: equal figures give equal files.
 _METADATA: dict[str, dict[str, str | None]] = {

@@ -21,14 +21,7 @@ from jaxvar.analysis.slopes import slope_in_rounds, slopes_in, swept
 from jaxvar.analysis.summaries import coverage, occupancy, sample, speed
 from jaxvar.figures.look import COLOURS, DASHES
 from jaxvar.files import write_whole
-from jaxvar.report.charts import (
-    Curves,
-    difference_rows,
-    final_rows,
-    question_charts,
-    regret_curves,
-    spread_rows,
-)
+from jaxvar.report.charts import Curves, difference_rows, final_rows, question_charts, regret_curves, spread_rows
 from jaxvar.report.drawing import look
 from jaxvar.report.markup import clean, render
 from jaxvar.status import describe

@@ -27,7 +27,8 @@ from jaxvar.environments import noise
 from jaxvar.environments.linear_bandit import linear_bandit
 from jaxvar.environments.random_mdp import mixture_mdp
 from jaxvar.exit_codes import DONE, FAILED, exit_code
-from jaxvar.figures.style import SMALL, VERMILION, Drawing, Width, finish, looks, panels, style, wrap
+from jaxvar.figures.look import SMALL, VERMILION, Width, looks, style, wrap
+from jaxvar.figures.style import Drawing, finish, panels
 from jaxvar.figures.style import save as save_figure
 from jaxvar.files import write_whole
 from jaxvar.report.markup import render

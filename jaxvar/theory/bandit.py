@@ -68,9 +68,8 @@ class BanditAudit:
     def update(self, memory: Memory, event: Event, algorithm: FixedSave, instance: LinearInstance) -> Memory:
         """Return the memory after one more round."""
         save, radii = algorithm.save, self.radii
-        arms, mean = jnp.asarray(instance.arms), jnp.asarray(instance.mean)
         noise = event.reward - event.mean
-        x = lowering.take(arms, event.action)
+        x = lowering.take(jnp.asarray(instance.arms), event.action)
         given = (event.layer, x, event.weight, event.reward, noise, event.noise_var)
         reference, width2 = layers.learn(memory.reference, *given)
         seen = layers.look(reference, instance.theta_star, 1)
@@ -80,7 +79,7 @@ class BanditAudit:
         factor = jnp.log(4 * save.num_layers / save.delta)
         logs = (factor + 2 * jnp.log(k), factor + 2 * jnp.log(k + 1))
         shifted = {n: factor + 2 * jnp.log(k + c.log_shift) for n, c in radii.items()}
-        betas = {n: layers.radii_of(seen, reference, c, noise_bound, logs[0], shifted[n]) for n, c in radii.items()}
+        betas = {n: layers.radii_of(seen, c, noise_bound, logs[0], shifted[n]) for n, c in radii.items()}
         lead = (noise_bound**2 * logs[1])[None]
         additive = (6 * lead + 16 * seen.q, 9.62 * lead + 128 * seen.q)
 
@@ -97,9 +96,9 @@ class BanditAudit:
             memory.running,
             self.keys,
             {
-                **layers.confidence(seen, reference, learns, betas, noise_bound, logs, additive, 2),
-                **layers.design(seen, reference, learns, jnp.where(learns, event.weight[None], 0), off, k, 1),
-                **_best_arm(memory, event, seen, learns, arms, mean, valid),
+                **layers.confidence(seen, learns, betas, noise_bound, logs, additive, 2),
+                **layers.design(seen, learns, jnp.where(learns, event.weight[None], 0), off, k, 1),
+                **_best_arm(memory, event, instance, seen, learns, valid),
                 "round-regret": Check(now, one_round, follows & memory.valid[None]),
                 "layer-regret": Check(by_layer, one_round / seen.q * volume, follows & valid[None]),
             },
@@ -113,21 +112,16 @@ class BanditAudit:
 
 
 def _best_arm(
-    memory: Memory,
-    event: Event,
-    seen: layers.Seen,
-    learns: jax.Array,
-    arms: jax.Array,
-    mean: jax.Array,
-    valid: jax.Array,
+    memory: Memory, event: Event, instance: LinearInstance, seen: layers.Seen, learns: jax.Array, valid: jax.Array
 ) -> dict[str, Check]:
     """Check how far the best arm's estimate is behind when a layer is passed, by what line 12 allows.
 
     The first check is of the statement as it is, the second of the statement given the radii.
     """
+    mean = jnp.asarray(instance.mean)
     best = lowering.lowest(mean >= jnp.max(mean, axis=0)[None])
     here = jnp.sum(jnp.where(learns[:, None], seen.theta_hat, 0), axis=0)
-    pred = lowering.inner(arms, here)
+    pred = lowering.inner(jnp.asarray(instance.arms), here)
     ahead = jnp.max(jnp.where(memory.active, pred, -jnp.inf), axis=0)
     behind = ahead - lowering.take(pred, best)
     allowed = jnp.sum(jnp.where(learns, 2 * jnp.sqrt(seen.q) * event.state.beta_hat, 0), axis=0)

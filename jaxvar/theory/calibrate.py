@@ -14,7 +14,8 @@ from jaxvar.analysis.captions import percent, seeds_text
 from jaxvar.commands import OrNone
 from jaxvar.constants import SETTINGS
 from jaxvar.exit_codes import DONE, FAILED, exit_code
-from jaxvar.figures.style import Drawing, Look, Width, finish, looks, panels, plain, save, style
+from jaxvar.figures.look import Look, Width, looks, plain, style
+from jaxvar.figures.style import Drawing, finish, panels, save
 from jaxvar.study.factories import error_at
 from jaxvar.tables.render import Column, Table
 from jaxvar.theory.calibration import (

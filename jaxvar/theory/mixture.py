@@ -95,9 +95,8 @@ class EpisodeAudit:
 
     def update(self, memory: Memory, event: EpisodeEvent, algorithm: UcrlAve, instance: MdpInstance) -> Memory:
         """Return the memory after one more episode."""
-        played = planning.policy_values(instance.transition, instance.reward, event.plan.policy)
         beta = algorithm.confidence(event.state).beta_hat
-        sums, reference, worst = follow_episode(memory.sums, memory.reference, event, instance, memory.optimal, played)
+        sums, reference, worst = follow_episode(memory, event, instance)
         lam, delta = jnp.asarray(algorithm.lam), jnp.asarray(algorithm.delta)
         horizon, num_layers = algorithm.horizon, algorithm.num_layers
         seen = layers.look(reference, instance.theta_star, lam[None])
@@ -106,7 +105,7 @@ class EpisodeAudit:
         one = jnp.ones_like(log)
         stored = np.arange(1.0, beta.shape[0] + 1).reshape(-1, *(1,) * (beta.ndim - 1)) <= num_layers[None]
         everywhere = jnp.broadcast_to(stored, beta.shape)
-        betas = {n: layers.radii_of(seen, reference, c, one, log, log) for n, c in self.radii.items()}
+        betas = {n: layers.radii_of(seen, c, one, log, log) for n, c in self.radii.items()}
         root, lead = jnp.sqrt(seen.q), log[None]
         additive = (8 * lead + 32 * seen.q, 28 / 3 * lead + 16 * (6 * root * lead + root) ** 2)
         valid = memory.valid & layers.inside(seen.error, beta, everywhere)
@@ -114,10 +113,10 @@ class EpisodeAudit:
             memory.running,
             self.keys,
             {
-                **layers.confidence(seen, reference, everywhere, betas, one, (log, log), additive, 1),
-                **layers.design(seen, reference, worst.learned, worst.weight, worst.off, k * horizon, lam[None]),
+                **layers.confidence(seen, everywhere, betas, one, (log, log), additive, 1),
+                **layers.design(seen, worst.learned, worst.weight, worst.off, k * horizon, lam[None]),
                 **_plan(memory, event, worst, seen),
-                **recursion.inequalities(sums, memory.valid, k, algorithm.dim, horizon, lam, num_layers, delta),
+                **recursion.inequalities(sums, memory.valid, k, algorithm),
             },
             event.round,
         )
@@ -146,16 +145,11 @@ Stage = tuple[Visit, jax.Array, jax.Array, jax.Array, jax.Array]  # and layer, w
 Carry = tuple[Sums, layers.Reference, Worst, jax.Array, jax.Array, jax.Array]
 
 
-def follow_episode(
-    sums: Sums,
-    reference: layers.Reference,
-    event: EpisodeEvent,
-    instance: MdpInstance,
-    optimal: jax.Array,  # [H + 1, S]
-    played: jax.Array,  # [H + 1, S]
-) -> tuple[Sums, layers.Reference, Worst]:
+def follow_episode(memory: Memory, event: EpisodeEvent, instance: MdpInstance) -> tuple[Sums, layers.Reference, Worst]:
     """Return sums and reference after one more episode, and the worst of its steps."""
+    sums, reference, optimal = memory.sums, memory.reference, memory.optimal
     value, visits = event.plan.value, event.visits
+    played = planning.policy_values(instance.transition, instance.reward, event.plan.policy)
     functions = jnp.stack(jnp.broadcast_arrays(value, value - optimal, optimal - played, optimal, played))
     num_states, num_actions = instance.reward.shape[:2]
     orders = sums.noise.shape[1]

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxvar.algorithms.ucrl_ave import UcrlAve
 from jaxvar.theory.running_max import Check, single_check
 
 TINY = 1e-12  # added to bounds that may be zero on both sides
@@ -39,17 +40,10 @@ def orders(num_episodes: int, horizon: int) -> int:
     return math.ceil(math.log2(2 * horizon * num_episodes))
 
 
-def inequalities(
-    sums: Sums,
-    valid: jax.Array,
-    k: jax.Array,
-    dim: int,
-    horizon: int,
-    lam: jax.Array,
-    num_layers: jax.Array,
-    delta: jax.Array,
-) -> dict[str, Check]:
+def inequalities(sums: Sums, valid: jax.Array, k: jax.Array, algorithm: UcrlAve) -> dict[str, Check]:
     """Check every statement after ``k []`` episodes; ``valid []`` says whether the radii have held."""
+    dim, horizon, num_layers = algorithm.dim, algorithm.horizon, algorithm.num_layers
+    lam, delta = jnp.asarray(algorithm.lam), jnp.asarray(algorithm.delta)
     log = jnp.log(1 / delta)
     noise, spread = jnp.abs(sums.noise), sums.spread
     (a, above, below), (s, above_spread, below_spread) = noise, spread

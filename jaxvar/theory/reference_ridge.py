@@ -82,8 +82,9 @@ def learn(
 
 
 class Seen(NamedTuple):
-    """Quantities that follow from the sums of each layer."""
+    """The sums of each layer, and quantities that follow from them."""
 
+    sums: Reference
     q: Array  # [layers]   4^-l
     theta_hat: jax.Array  # [layers, d]
     error: jax.Array  # [layers]   |theta_hat - theta*|_Sigma
@@ -101,7 +102,7 @@ def look(reference: Reference, theta_star: jax.Array, lam: ArrayLike) -> Seen:
     error = jnp.sqrt(jnp.maximum(jnp.sum(gap * jnp.sum(reference.sigma * gap[:, None], axis=2), axis=1), 0))
     least = reference.target - jnp.sum(theta_hat * reference.b, axis=1)
     emp = jnp.maximum(least - q * lam * jnp.sum(theta_hat * theta_hat, axis=1), 0)
-    return Seen(q, theta_hat, error, emp)
+    return Seen(reference, q, theta_hat, error, emp)
 
 
 def judged(setting: str) -> dict[str, RadiusConstants]:
@@ -130,22 +131,16 @@ def radius_before(beta: jax.Array) -> tuple[jax.Array, np.ndarray]:
 
 
 def radii_of(
-    seen: Seen,
-    reference: Reference,
-    constants: RadiusConstants,
-    noise_bound: jax.Array,
-    log0: jax.Array,
-    log1: jax.Array,
+    seen: Seen, constants: RadiusConstants, noise_bound: jax.Array, log0: jax.Array, log1: jax.Array
 ) -> jax.Array:
     """Return the radius of every layer, [layers]."""
     scalars = (noise_bound[None], log0[None], log1[None])
     lifted = jax.tree.map(lambda x: jnp.asarray(x)[None], constants)
-    return radius(seen.q, seen.emp, reference.weight, reference.count, lifted, *scalars)
+    return radius(seen.q, seen.emp, seen.sums.weight, seen.sums.count, lifted, *scalars)
 
 
 def confidence(
     seen: Seen,
-    reference: Reference,
     learns: jax.Array,
     radii: Mapping[str, jax.Array],
     noise_bound: jax.Array,
@@ -158,16 +153,17 @@ def confidence(
     ``|theta_hat - theta*|_Sigma`` is checked by the true variances and by each of ``radii``. ``logs`` are those of this
     round and of the next, ``additive`` all terms after ``8 Emp``, printed and corrected, and ``bias`` is B sqrt(lam).
     """
-    known = 16 * jnp.sqrt(reference.variance * logs[1][None]) + 6 * noise_bound[None] * logs[1][None] + bias
+    sums = seen.sums
+    known = 16 * jnp.sqrt(sums.variance * logs[1][None]) + 6 * noise_bound[None] * logs[1][None] + bias
     bounds = {"known": jnp.sqrt(seen.q) * known, **radii}
     lead = noise_bound[None] ** 2 * logs[0][None]
-    half = 1.5 * reference.variance + 7 / 3 * lead
+    half = 1.5 * sums.variance + 7 / 3 * lead
     return {
         **{f"confidence-{name}": Check(seen.error, bound, learns) for name, bound in bounds.items()},
-        "variance-first": Check(reference.variance, 2 * reference.noise + 14 / 3 * lead, learns),
-        "variance-second": Check(reference.noise, half, learns),
-        "estimate-printed": Check(reference.variance, 8 * seen.emp + additive[0], learns),
-        "estimate-corrected": Check(reference.variance, 8 * seen.emp + additive[1], learns),
+        "variance-first": Check(sums.variance, 2 * sums.noise + 14 / 3 * lead, learns),
+        "variance-second": Check(sums.noise, half, learns),
+        "estimate-printed": Check(sums.variance, 8 * seen.emp + additive[0], learns),
+        "estimate-corrected": Check(sums.variance, 8 * seen.emp + additive[1], learns),
         "estimate-second": Check(seen.emp, half + seen.q, learns),
     }
 
@@ -178,26 +174,20 @@ def off_width(width2: jax.Array, q: Array, learns: jax.Array) -> jax.Array:
 
 
 def design(
-    seen: Seen,
-    reference: Reference,
-    learns: jax.Array,
-    weight: jax.Array,
-    off: jax.Array,
-    rounds: jax.Array,
-    lam: ArrayLike,
+    seen: Seen, learns: jax.Array, weight: jax.Array, off: jax.Array, rounds: jax.Array, lam: ArrayLike
 ) -> dict[str, Check]:
     """Check weights, potential and counts, for features of norm at most one.
 
     ``weight [layers]`` and ``off [layers]`` are the largest weight and the largest :func:`off_width` of the round.
     """
-    dim = reference.sigma.shape[1]
-    own = 2 * dim * jnp.log1p(reference.count / (dim * seen.q * lam))
+    sums, dim = seen.sums, seen.sums.sigma.shape[1]
+    own = 2 * dim * jnp.log1p(sums.count / (dim * seen.q * lam))
     all_rounds = 2 * dim * jnp.log1p(rounds[None] / (dim * seen.q * lam))
-    one = jnp.ones_like(reference.weight)
+    one = jnp.ones_like(sums.weight)
     return {
         "weight": Check(off, EXACT * one, learns),
         "weight-one": Check(weight, one, learns),
-        "potential": Check(reference.potential, own, learns),
-        "count-printed": Check(reference.count, all_rounds, learns),
-        "count-corrected": Check(reference.count, all_rounds / seen.q, learns),
+        "potential": Check(sums.potential, own, learns),
+        "count-printed": Check(sums.count, all_rounds, learns),
+        "count-corrected": Check(sums.count, all_rounds / seen.q, learns),
     }

@@ -26,15 +26,7 @@ class LearnsLate(Wrapper):
     """Base of the wrappers of algorithms."""
 
     HOLDS: ClassVar[str] = "algorithm"
-    FACTS: ClassVar[tuple[str, ...]] = (
-        "capacity",
-        "dim",
-        "dtype",
-        "noise_bound",
-        "norm_bound",
-        "num_rounds",
-        "unused",
-    )
+    FACTS: ClassVar[tuple[str, ...]] = ("capacity", "dim", "dtype", "noise_bound", "norm_bound", "num_rounds", "unused")
 
     algorithm: Algorithm = held("algorithm", "init", "select", "update")
 

@@ -14,7 +14,7 @@ import pytest
 from jaxvar import cli, figures, show
 from jaxvar.analysis import GrowthFit, Law, Term, against_reference
 from jaxvar.analysis.captions import visible
-from jaxvar.figures.style import COLOURS, WIDTHS, looks
+from jaxvar.figures.look import COLOURS, WIDTHS, looks
 from tests.helpers.figure_text import check_inside, drawn
 from tests.helpers.synthetic_study import cell, curves, layered, study, two_parameters, whole_study
 from tests.tables.test_tables import HOSTILE

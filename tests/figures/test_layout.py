@@ -11,7 +11,8 @@ from jaxvar import figures
 from jaxvar.analysis.captions import label_word, parameter_word, settings_text
 from jaxvar.analysis.panels import facets
 from jaxvar.figures.ends import spread_out
-from jaxvar.figures.style import looks, panels, plain
+from jaxvar.figures.look import looks, plain
+from jaxvar.figures.style import panels
 from jaxvar.study.factories import NOISES, public_factories, wrapper_factories
 from tests.helpers.figure_text import check_inside, drawn
 from tests.helpers.synthetic_study import cell, curves, layered, study, two_parameters, whole_study

@@ -18,7 +18,7 @@ from scipy import stats
 
 from jaxvar import show, status
 from jaxvar.analysis.captions import settings_text
-from jaxvar.figures.style import COLOURS, DASHES
+from jaxvar.figures.look import COLOURS, DASHES
 from jaxvar.report import page, write_page
 from jaxvar.report.drawing import Axis
 from jaxvar.report.markup import around, between, clean, duration, ends, plain, short, templates

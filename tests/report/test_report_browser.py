@@ -11,7 +11,7 @@ import pytest
 from selenium.webdriver import ActionChains, Keys
 
 from jaxvar.analysis.captions import settings_text
-from jaxvar.figures.style import COLOURS
+from jaxvar.figures.look import COLOURS
 from jaxvar.report import write_page
 from tests.helpers.browser import Browser
 from tests.helpers.synthetic_study import ROUNDS, cell, study, whole_study
