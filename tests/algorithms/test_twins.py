@@ -90,7 +90,7 @@ def play(case: Case, seed: int) -> tuple[Any, Any]:
     given = (everything, problem.means, problem.noise, uniforms(key, 5, case.num_rounds))
     if case.algorithm == "oful":
         algorithm = jv.oful(case.dim, noise_bound=case.noise_bound, delta=0.01, **options)
-        twin = run_oful(*given, noise_bound=case.noise_bound, delta=0.01, return_history=True, **options)
+        twin = run_oful(*given, noise_bound=case.noise_bound, delta=0.01, **options)
     else:
         factory, run_twin = {"save": (jv.save, run_save), "ave_ucb": (jv.ave_ucb, run_ave_ucb)}[case.algorithm]
         constants = options.pop("constants")
@@ -111,7 +111,6 @@ def play(case: Case, seed: int) -> tuple[Any, Any]:
             noise_bound=case.noise_bound,
             delta=0.01,
             constants=numbers,
-            return_history=True,
             **options,
         )
     return trace(algorithm, environment, key, num_rounds=case.num_rounds, seed=5), twin
