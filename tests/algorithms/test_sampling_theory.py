@@ -1,6 +1,5 @@
 """What the theory says about LOSAN, LOFAV and the Thompson samplers, and what must not change their choices."""
 
-import functools
 from typing import Any
 
 import jax
@@ -13,9 +12,9 @@ import jaxvar as jv
 from jaxvar import parameters, random
 from jaxvar.algorithms import thompson
 from jaxvar.parameters import pytree
+from tests.helpers.programs import trace
 from tests.reference.lofav_numpy import run_lofav
 
-trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 KEY = jax.random.key(0)
 # Every statistical test below compares one statistic, or as many as its docstring says, with this probability.
 FALSE_ALARM = 1e-6

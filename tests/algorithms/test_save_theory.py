@@ -11,8 +11,8 @@ import pytest
 
 import jaxvar as jv
 from jaxvar.parameters import pytree
+from tests.helpers.programs import trace
 
-trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 run = functools.partial(jax.jit, static_argnames=("num_rounds", "record_at"))(jv.run)
 
 
