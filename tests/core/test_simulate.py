@@ -3,10 +3,6 @@
 import dataclasses
 import functools
 import itertools
-import os
-import pathlib
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -15,11 +11,12 @@ import pytest
 
 import jaxvar as jv
 from jaxvar import parameters
+from tests.helpers.processes import output
 from tests.helpers.programs import watched
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEY = jax.random.key(7)
 K = 120
+run_script = functools.partial(output, "-c")
 
 
 def make(name, **kwargs):
@@ -70,21 +67,6 @@ def assert_same(got, expected):
     np.testing.assert_array_equal(got["actions"], expected["actions"])
     for name in ("regret", "variance"):
         np.testing.assert_allclose(got[name], expected[name], rtol=1e-9, atol=1e-9)
-
-
-def run_script(code, **env):
-    """Standard output of ``code`` in a fresh interpreter."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**clean, "PYTHONPATH": str(ROOT), **env},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 # --- seeds ---
