@@ -344,13 +344,6 @@ def test_spacing():
             assert np.all(np.diff(rounds) > 0) and len(rounds) <= num
 
 
-@pytest.mark.parametrize("bad", [0, K + 1, 2.5, [], [0, 3], [3, 3], [5, 2], [1, K + 1], [1.5], [[1, 2]]])
-def test_bad_rounds_are_refused(bad):
-    # Rounds that will not be played cannot be read.
-    with pytest.raises(ValueError, match="record_at"):
-        jv.run(make("oful"), world(False), KEY, num_rounds=K, record_at=bad)
-
-
 def confidence_by_hand(algorithm, trace, layers):
     """Whether ``|theta_hat - theta*|_Sigma <= beta`` so far, from explicit matrices: [rounds, layers]."""
     radius = np.asarray(
