@@ -11,6 +11,7 @@ import pytest
 
 import jaxvar as jv
 from tests.algorithms.test_episode_twins import SEED, mixture
+from tests.helpers.problems import as_tables
 from tests.helpers.programs import trace
 from tests.helpers.twins import EPISODE, episode_arrays, in_common
 from tests.reference.hf_ucrl_vtr_plus_numpy import hf_radius, num_moments_of, run_hf_ucrl_vtr_plus
@@ -29,13 +30,6 @@ class Case:
     name: str
     environment: Any  # or the name of a world
     options: dict[str, Any]
-
-
-def as_tables(environment: Any) -> Any:
-    """The problem as tables, so that all of one size share one program."""
-    instance = jax.jit(environment.init)(jax.random.key(0))
-    tables = map(np.asarray, (instance.phi, instance.reward, instance.theta_star))
-    return jv.explicit_mdp(*tables, environment.horizon, initial=np.asarray(instance.initial))
 
 
 @functools.cache
