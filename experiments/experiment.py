@@ -57,19 +57,32 @@ class Experiment:
     def run(self, options: Options) -> tuple[Conclusions, dict[str, StudyResult]]:
         """Run what is left of the studies, conclude, and write tables and figures."""
         out = Path(options.out or f"results/{self.name}")
-        results = {}
-        for name, study in self.studies().items():
-            if options.progress:
-                print(f"{self.name}: {name}", file=sys.stderr, flush=True)
-            result = jv.run_study(sized(study, options), out / name, progress=options.progress)
-            assert result is not None  # one process, which writes
-            results[name] = result
+        studies = {name: sized(study, options) for name, study in self.studies().items()}
+        results = play(self.name, studies, out, options.progress)
         conclusions = self.conclude(results)
-        for name, table in conclusions.tables.items():
-            _write(out / f"{name}.csv", table.csv())
-        for name, drawing in conclusions.figures.items():
-            save(drawing, out / name)
+        write(conclusions, out)
         return conclusions, results
+
+
+def play(name: str, studies: Mapping[str, Study], out: Path, progress: bool) -> dict[str, StudyResult]:
+    """Run what is left of an experiment's studies, each in its own folder below ``out``; returns results by name."""
+    results = {}
+    for stem, study in studies.items():
+        if progress:
+            print(f"{name}: {stem}", file=sys.stderr, flush=True)
+        result = jv.run_study(study, out / stem, progress=progress)
+        assert result is not None  # one process, which writes
+        results[stem] = result
+    return results
+
+
+def write(conclusions: Conclusions, out: Path) -> None:
+    """Write tables and figures into a folder, which is made if it is not there."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, table in conclusions.tables.items():
+        _write(out / f"{name}.csv", table.csv())
+    for name, drawing in conclusions.figures.items():
+        save(drawing, out / name)
 
 
 def discovered(name: str) -> Experiment:

@@ -17,7 +17,7 @@ from experiments.atlas.conclude import conclude, findings
 from experiments.atlas.maps import Atlas
 from experiments.atlas.page import write_page
 from experiments.atlas.studies import SIZES, as_toml, map_names, map_studies, tuning_studies
-from experiments.experiment import FOLDER, Conclusions, publish
+from experiments.experiment import FOLDER, Conclusions, play, publish
 from jaxvar.figures import save
 from jaxvar.study.definition import Study
 from jaxvar.study.factories import RunError
@@ -62,21 +62,10 @@ def run(options: Options) -> tuple[Atlas, Conclusions, dict[str, StudyResult]]:
     wanted = wanted_names(options.maps, map_names(size))
     if options.progress:
         print(f"atlas: {size.question}", file=sys.stderr, flush=True)
-
-    def played(studies: dict[str, Study]) -> dict[str, StudyResult]:
-        found = {}
-        for name, study in studies.items():
-            if options.progress:
-                print(f"atlas: {name}", file=sys.stderr, flush=True)
-            result = jv.run_study(study, out / name, progress=options.progress)
-            assert result is not None  # one process, which writes
-            found[name] = result
-        return found
-
-    tuned = played(tuning_studies(size))
+    tuned = play("atlas", tuning_studies(size), out, options.progress)
     best = {name: value for tune in tuned.values() for name, value in tuning.chosen(tune).items()}
     best = best or tuning.found_in(FOLDER / "atlas" / "found.json")
-    results = played(map_studies(size, best, wanted))
+    results = play("atlas", map_studies(size, best, wanted), out, options.progress)
     atlas = Atlas.of(results, best, options.size)
     conclusions = conclude(atlas, tuned)
     write_studies({**tuned, **results}, out)

@@ -13,12 +13,10 @@ import numpy as np
 import tyro
 
 import jaxvar as jv
-from experiments.experiment import Conclusions, publish
+from experiments.experiment import publish, write
 from experiments.protocols.conclude import Part, Weights, conclude
 from jaxvar.algorithms.save import Save
 from jaxvar.environments.linear_bandit import LinearBandit
-from jaxvar.figures import save
-from jaxvar.files import write_whole
 
 ROOT_KEY = 0
 DIM, NUM_ARMS, NOISE = 5, 20, 0.3
@@ -116,16 +114,6 @@ def _final(algorithm: object, environment: object, options: Options) -> np.ndarr
     return out.regret[..., 0]
 
 
-def write(conclusions: Conclusions, out: Path) -> None:
-    """Write tables and figure into a folder, and the tables to the screen."""
-    out.mkdir(parents=True, exist_ok=True)
-    for name, table in conclusions.tables.items():
-        write_whole(out / f"{name}.csv", lambda buffer, table=table: buffer.write(table.csv().encode()))
-        print(f"\n{table.text()}", end="")
-    for name, drawing in conclusions.figures.items():
-        save(drawing, out / name)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: 0 when done, 1 when a run failed; bad usage exits with 2."""
     options = tyro.cli(Options, prog="python -m experiments protocols", args=arguments)
@@ -139,6 +127,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"the experiment failed: {error}", file=sys.stderr)
         return 1
     write(conclusions, Path(options.out))
+    for table in conclusions.tables.values():
+        print(f"\n{table.text()}", end="")
     print(f"\n{time.perf_counter() - start:.0f} seconds.")
     if options.publish:
         for path in publish("protocols", conclusions):

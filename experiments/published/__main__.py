@@ -15,11 +15,11 @@ import numpy as np
 import tyro
 
 import jaxvar as jv
-from experiments.experiment import COMMAND, FOLDER, Conclusions, Options, publish
+from experiments.experiment import COMMAND, FOLDER, Conclusions, Options, publish, write
 from experiments.found import read_found
 from experiments.published._conclude import conclude, settings_table
 from experiments.published._setting import Played, Setting, play
-from jaxvar.figures import Drawing, save
+from jaxvar.figures import Drawing
 from jaxvar.files import write_whole
 from jaxvar.tables import Table
 
@@ -55,11 +55,9 @@ def run(setting: Setting, options: Options) -> Conclusions:
     arrays = _arrays(played)
     write_whole(out / f"{setting.name}.npz", lambda buffer: np.savez_compressed(buffer, **arrays))
     conclusions = conclude(setting, played)
-    for name, table in conclusions.tables.items():
-        _write(out / f"{name}.csv", table.csv())
+    write(conclusions, out)
+    for table in conclusions.tables.values():
         print(f"\n{table.text()}", end="", flush=True)
-    for name, drawing in conclusions.figures.items():
-        save(drawing, out / name)
     return conclusions
 
 
@@ -96,10 +94,6 @@ def main(arguments: list[str]) -> int:
 def _arrays(played: tuple[Played, ...]) -> dict[str, Any]:
     arrays = {f"{one.title}: {label}": values for one in played for label, values in one.regret.items()}
     return {"times": played[0].times, **arrays}
-
-
-def _write(path: Path, text: str) -> None:
-    write_whole(path, lambda buffer: buffer.write(text.encode()))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,9 @@ QUICK_WRONG = {"BiasedNoise", "WrongVariance"}
 
 
 def rows(pairs, quick):
-    return [pytest.param(make, id=name, marks=() if name in quick else pytest.mark.slow) for name, make in pairs]
+    """Cases of pairs (name, value), or (name, tuple of values); slow but for the ``quick`` ones."""
+    cases = [(name, case if isinstance(case, tuple) else (case,)) for name, case in pairs]
+    return [pytest.param(*case, id=name, marks=() if name in quick else pytest.mark.slow) for name, case in cases]
 
 
 @pytest.fixture(autouse=True)
@@ -161,7 +163,7 @@ def test_any_integer_is_an_action(index_type):
     jv.run(EpsilonGreedy(index_type=index_type), Drifting(), KEY, num_rounds=3, record_at=1)
 
 
-# Each class below breaks one rule.
+# Each algorithm and environment below breaks one rule.
 
 COUNTER = itertools.count()
 
@@ -176,6 +178,25 @@ def mix(x):
     return jax.pure_callback(mean, jax.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="broadcast_all")
 
 
+def broken(base, **methods):
+    """A user's class with some methods replaced."""
+    return pytree(type("Broken", (base,), {**methods, "__annotations__": {}}))()
+
+
+def learns(update):
+    """A user's algorithm whose next state is ``update(state, x, reward)``."""
+    return broken(EpsilonGreedy, update=lambda self, state, choice, x, reward, side: update(state, x, reward))
+
+
+def pulls(action):
+    """A user's algorithm that pulls ``action(arms)``."""
+    return broken(EpsilonGreedy, select=lambda self, state, arms, key, side: Pick(action(arms)))
+
+
+def ignore_the_mask(self, state, arms, key, side):
+    return EpsilonGreedy.select(self, state, arms, key, jv.Side(side.noise_var))
+
+
 class Plain(EpsilonGreedy):
     """Not registered as a pytree."""
 
@@ -183,83 +204,6 @@ class Plain(EpsilonGreedy):
 @pytree
 class NotNumbers(EpsilonGreedy):
     label: Any = "a word"
-
-
-@pytree
-class NoUpdate(EpsilonGreedy):
-    update: Any = static(default=None)
-
-
-@pytree
-class GrowingState(EpsilonGreedy):
-    def update(self, state, choice, x, reward, side):
-        return {**state, "moment": jnp.concatenate([state["moment"], x])}
-
-
-@pytree
-class ChangingType(EpsilonGreedy):
-    def update(self, state, choice, x, reward, side):
-        return {**state, "moment": state["moment"].astype(jnp.float32)}
-
-
-@pytree
-class ChangingStructure(EpsilonGreedy):
-    def update(self, state, choice, x, reward, side):
-        return {**state, "extra": reward}
-
-
-@pytree
-class OutOfRange(EpsilonGreedy):
-    def select(self, state, arms, key, side):
-        return Pick(jnp.int32(arms.shape[0]))
-
-
-@pytree
-class NegativeAction(EpsilonGreedy):
-    def select(self, state, arms, key, side):
-        return Pick(jnp.int32(-1))
-
-
-@pytree
-class FractionalAction(EpsilonGreedy):
-    def select(self, state, arms, key, side):
-        return Pick(jnp.zeros(()))
-
-
-@pytree
-class ManyActions(EpsilonGreedy):
-    def select(self, state, arms, key, side):
-        return Pick(jnp.zeros(2, jnp.int32))
-
-
-@pytree
-class IgnoresTheMask(EpsilonGreedy):
-    def select(self, state, arms, key, side):
-        return super().select(state, arms, key, jv.Side(side.noise_var))
-
-
-@pytree
-class NanState(EpsilonGreedy):
-    def update(self, state, choice, x, reward, side):
-        return {**state, "moment": state["moment"] * jnp.nan}
-
-
-@pytree
-class Impure(EpsilonGreedy):
-    def update(self, state, choice, x, reward, side):
-        return {**state, "moment": state["moment"] + next(COUNTER)}
-
-
-@pytree
-class Batchy(EpsilonGreedy):
-    def update(self, state, choice, x, reward, side):
-        return {**state, "moment": mix(state["moment"] + reward)}
-
-
-@pytree
-class RecommendsAFraction(EpsilonGreedy):
-    def recommend(self, state, arms, side):
-        return jnp.max(arms)
 
 
 class Nameless:
@@ -276,51 +220,40 @@ class Recompiling(EpsilonGreedy):
         return cls(*children)
 
 
-WRONG_ALGORITHMS = [
-    (Plain(), "must be a pytree"),
-    (NotNumbers(), "must be a pytree of numbers"),
-    (3, "must be a pytree"),
-    (NoUpdate(), "must have a method update"),
-    (GrowingState(), "update must keep the state's shapes and types"),
-    (ChangingType(), "update must keep the state's shapes and types"),
-    (ChangingStructure(), "update must keep the state's shapes and types"),
-    (OutOfRange(), "actions must be arms' indices"),
-    (NegativeAction(), "actions must be arms' indices"),
-    (FractionalAction(), "action must be an integer"),
-    (ManyActions(), "action must be one number"),
-    (RecommendsAFraction(), "what recommend returns must be an integer"),
-    (IgnoresTheMask(), "an absent arm was chosen in .* rounds: select must choose where side.available is true"),
-    (NanState(), "the state must stay finite"),
-    (Impure(), "methods must be pure"),
-    (Batchy(), "a block of seeds must equal a loop"),
-    (Recompiling(), "must not compile again"),
-]
+KEPT = "update must keep the state's shapes and types"
+WRONG_ALGORITHMS = {
+    "Plain": (Plain(), "must be a pytree"),
+    "NotNumbers": (NotNumbers(), "must be a pytree of numbers"),
+    "int": (3, "must be a pytree"),
+    "NoUpdate": (broken(EpsilonGreedy, update=None), "must have a method update"),
+    "GrowingState": (learns(lambda s, x, r: {**s, "moment": jnp.concatenate([s["moment"], x])}), KEPT),
+    "ChangingType": (learns(lambda s, x, r: {**s, "moment": s["moment"].astype(jnp.float32)}), KEPT),
+    "ChangingStructure": (learns(lambda s, x, r: {**s, "extra": r}), KEPT),
+    "OutOfRange": (pulls(lambda arms: jnp.int32(arms.shape[0])), "actions must be arms' indices"),
+    "NegativeAction": (pulls(lambda arms: jnp.int32(-1)), "actions must be arms' indices"),
+    "FractionalAction": (pulls(lambda arms: jnp.zeros(())), "action must be an integer"),
+    "ManyActions": (pulls(lambda arms: jnp.zeros(2, jnp.int32)), "action must be one number"),
+    "RecommendsAFraction": (
+        broken(EpsilonGreedy, recommend=lambda self, state, arms, side: jnp.max(arms)),
+        "what recommend returns must be an integer",
+    ),
+    "IgnoresTheMask": (
+        broken(EpsilonGreedy, select=ignore_the_mask),
+        "an absent arm was chosen in .* rounds: select must choose where side.available is true",
+    ),
+    "NanState": (learns(lambda s, x, r: {**s, "moment": s["moment"] * jnp.nan}), "the state must stay finite"),
+    "Impure": (learns(lambda s, x, r: {**s, "moment": s["moment"] + next(COUNTER)}), "methods must be pure"),
+    "Batchy": (learns(lambda s, x, r: {**s, "moment": mix(s["moment"] + r)}), "a block of seeds must equal a loop"),
+    "Recompiling": (Recompiling(), "must not compile again"),
+}
 
 
 @pytest.mark.variants(8)
-@pytest.mark.parametrize(("wrong", "rule"), WRONG_ALGORITHMS, ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(("wrong", "rule"), WRONG_ALGORITHMS.values(), ids=WRONG_ALGORITHMS)
 def test_wrong_algorithms_are_caught(wrong, rule):
     """A check that cannot fail says nothing."""
     with pytest.raises(testing.ContractError, match=rule):
         testing.check_algorithm(wrong, dim=2, num_arms=3, absent_arms=True)
-
-
-@pytree
-class FlatArms(Drifting):
-    def observe(self, instance, round, key):
-        return Seen(jnp.zeros(3), jnp.zeros(3), jnp.zeros(3))
-
-
-@pytree
-class OneMean(Drifting):
-    def observe(self, instance, round, key):
-        return super().observe(instance, round, key)._replace(mean=jnp.zeros(()))
-
-
-@pytree
-class OneVariance(Drifting):
-    def observe(self, instance, round, key):
-        return super().observe(instance, round, key)._replace(noise_var=jnp.zeros(2))
 
 
 class Masked(NamedTuple):
@@ -330,74 +263,32 @@ class Masked(NamedTuple):
     available: jax.Array
 
 
-@pytree
-class MaskOfNumbers(Drifting):
+def shows(change):
+    """A user's environment that shows ``change(observation, round)``."""
+
     def observe(self, instance, round, key):
-        return Masked(*super().observe(instance, round, key), jnp.ones(3))
+        return change(Drifting.observe(self, instance, round, key), round)
+
+    return broken(Drifting, observe=observe)
 
 
-@pytree
-class NoArmInRoundThree(Drifting):
-    def observe(self, instance, round, key):
-        return Masked(*super().observe(instance, round, key), jnp.arange(3, dtype=jnp.int32) < 3 - round)
+def pays(change):
+    """A user's environment whose reward is ``change(reward, observation, round)``."""
 
-
-@pytree
-class ManyRewards(Drifting):
     def pull(self, instance, observation, action, round, key):
-        return observation.mean
+        return change(Drifting.pull(self, instance, observation, action, round, key), observation, round)
+
+    return broken(Drifting, pull=pull)
 
 
-@pytree
-class NanArms(Drifting):
-    def arms(self, instance, round, key):
-        return instance.arms.at[1, 1].set(jnp.nan)
+def offers(arms, **fields):
+    """A user's environment with the arms ``arms(arms of the instance, key)``."""
+    made = broken(Drifting, arms=lambda self, instance, round, key: arms(instance.arms, key))
+    return dataclasses.replace(made, **fields)
 
 
-@pytree
-class InfiniteReward(Drifting):
-    def pull(self, instance, observation, action, round, key):
-        return jnp.where(round == 3, jnp.inf, 0.0)
-
-
-@pytree
-class WrongVariance(Drifting):
-    def observe(self, instance, round, key):
-        return super().observe(instance, round, key)._replace(noise_var=jnp.full(3, 1.2 * self.std**2))
-
-
-@pytree
-class BiasedNoise(Drifting):
-    def pull(self, instance, observation, action, round, key):
-        return super().pull(instance, observation, action, round, key) + 0.1 * self.std
-
-
-@pytree
-class LyingFixed(Drifting):
-    fixed_arms: bool = static(default=True)
-
-    def arms(self, instance, round, key):
-        return instance.arms * jax.random.uniform(key)
-
-
-@pytree
-class OtherFixed(Drifting):
-    fixed_arms: bool = static(default=True)
-
-    def arms(self, instance, round, key):
-        return instance.arms / 2
-
-
-@pytree
-class ImpureEnvironment(Drifting):
-    def pull(self, instance, observation, action, round, key):
-        return observation.mean[0] + next(COUNTER)
-
-
-@pytree
-class BatchyEnvironment(Drifting):
-    def pull(self, instance, observation, action, round, key):
-        return mix(super().pull(instance, observation, action, round, key))
+class PlainEnvironment(Drifting):
+    """Not registered as a pytree."""
 
 
 @jax.tree_util.register_pytree_node_class
@@ -410,45 +301,37 @@ class RecompilingEnvironment(Drifting):
         return cls(*children)
 
 
-@pytree
-class NoPull(Drifting):
-    pull: Any = static(default=None)
+WRONG_ENVIRONMENTS = {
+    "PlainEnvironment": (PlainEnvironment(), "must be a pytree"),
+    "NoPull": (broken(Drifting, pull=None), "must have a method pull"),
+    "FlatArms": (shows(lambda seen, round: Seen(jnp.zeros(3), jnp.zeros(3), jnp.zeros(3))), "arms must be"),
+    "OneMean": (shows(lambda seen, round: seen._replace(mean=jnp.zeros(()))), "observation.mean must be"),
+    "OneVariance": (shows(lambda seen, round: seen._replace(noise_var=jnp.zeros(2))), "observation.noise_var must be"),
+    "MaskOfNumbers": (shows(lambda seen, round: Masked(*seen, jnp.ones(3))), "observation.available must be"),
+    "NoArmInRoundThree": (
+        shows(lambda seen, round: Masked(*seen, jnp.arange(3, dtype=jnp.int32) < 3 - round)),
+        "at least one arm must be available",
+    ),
+    "ManyRewards": (pays(lambda reward, seen, round: seen.mean), "the reward must be one number"),
+    "NanArms": (offers(lambda arms, key: arms.at[1, 1].set(jnp.nan)), "must be finite"),
+    "InfiniteReward": (pays(lambda reward, seen, round: jnp.where(round == 3, jnp.inf, 0.0)), "must be finite"),
+    "WrongVariance": (
+        shows(lambda seen, round: seen._replace(noise_var=1.2 * seen.noise_var)),
+        "noise_var must be the noise's variance",
+    ),
+    "BiasedNoise": (pays(lambda reward, seen, round: reward + 0.1 * jnp.sqrt(seen.noise_var[0])), "mean zero"),
+    "LyingFixed": (
+        offers(lambda arms, key: arms * jax.random.uniform(key), fixed_arms=True),
+        "arms of two rounds differ",
+    ),
+    "OtherFixed": (offers(lambda arms, key: arms / 2, fixed_arms=True), "instance.arms are other arms"),
+    "ImpureEnvironment": (pays(lambda reward, seen, round: seen.mean[0] + next(COUNTER)), "methods must be pure"),
+    "BatchyEnvironment": (pays(lambda reward, seen, round: mix(reward)), "a block of seeds must equal a loop"),
+    "RecompilingEnvironment": (RecompilingEnvironment(), "must not compile again"),
+}
 
 
-class PlainEnvironment(Drifting):
-    """Not registered as a pytree."""
-
-
-WRONG_ENVIRONMENTS = [
-    (PlainEnvironment(), "must be a pytree"),
-    (NoPull(), "must have a method pull"),
-    (FlatArms(), "arms must be"),
-    (OneMean(), "observation.mean must be"),
-    (OneVariance(), "observation.noise_var must be"),
-    (MaskOfNumbers(), "observation.available must be"),
-    (NoArmInRoundThree(), "at least one arm must be available"),
-    (ManyRewards(), "the reward must be one number"),
-    (NanArms(), "must be finite"),
-    (InfiniteReward(), "must be finite"),
-    (WrongVariance(), "noise_var must be the noise's variance"),
-    (BiasedNoise(), "mean zero"),
-    (LyingFixed(), "arms of two rounds differ"),
-    (OtherFixed(), "instance.arms are other arms"),
-    (ImpureEnvironment(), "methods must be pure"),
-    (BatchyEnvironment(), "a block of seeds must equal a loop"),
-    (RecompilingEnvironment(), "must not compile again"),
-]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "rule"),
-    [
-        pytest.param(
-            *row, id=type(row[0]).__name__, marks=() if type(row[0]).__name__ in QUICK_WRONG else pytest.mark.slow
-        )
-        for row in WRONG_ENVIRONMENTS
-    ],
-)
+@pytest.mark.parametrize(("wrong", "rule"), rows(WRONG_ENVIRONMENTS.items(), QUICK_WRONG))
 def test_wrong_environments_are_caught(wrong, rule):
     """The same for environments: a wrong variance or a biased noise would spoil every comparison."""
     with pytest.raises(testing.ContractError, match=rule):

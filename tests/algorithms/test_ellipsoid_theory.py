@@ -1,6 +1,5 @@
 """What the theory says about the algorithms with ellipsoids and about SupLinUCB, and which of them are the same."""
 
-import functools
 from typing import Any
 
 import jax
@@ -12,8 +11,8 @@ from scipy import stats
 import jaxvar as jv
 from jaxvar.algorithms import ellipsoid
 from jaxvar.parameters import leaf, pytree, replace
+from tests.helpers.programs import trace
 
-trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 # One shape for all: a program is then compiled once per algorithm.
 NUM_ROUNDS, DIM, NUM_ARMS = 300, 3, 8
 KEY = jax.random.key(0)

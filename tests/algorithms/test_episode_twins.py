@@ -1,27 +1,22 @@
 """Every episodic algorithm against its NumPy twin, step by step, on the same models and the same random numbers."""
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxvar as jv
+from tests.helpers.programs import trace
+from tests.helpers.twins import EPISODE, episode_arrays, in_common
 from tests.reference.radius_numpy import EPISODIC_PRESETS
 from tests.reference.ucrl_ave_numpy import run_ucrl_ave
 from tests.reference.ucrl_vtr_numpy import run_ucrl_vtr
 
-# An episode may differ only if the twin decided something in it by less than this; both sides round at about 1e-13.
-# Exact ties do not count as narrow: equal values are a whole tie tolerance, 1e-9, away from its edge.
-NARROW = 1e-11
 NUM_EPISODES = 300
 CAPACITY = 7
 SEED = 3
-
-trace = functools.partial(jax.jit, static_argnames="num_episodes")(jv.trace)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,13 +83,6 @@ CASES = {
 }
 
 
-def draws(key: jax.Array, stream: str, num_episodes: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """The uniform numbers that a stream of the seed holds for each episode, ``[K, *shape]``."""
-    own = jax.random.fold_in(jax.random.fold_in(key, SEED), jv.game.STREAMS.index(stream))
-    keys = jax.vmap(lambda k: jax.random.fold_in(own, k))(jnp.arange(1, num_episodes + 1))
-    return np.asarray(jax.vmap(lambda k: jv.random.uniform(jv.random.bits(jv.random.key_words(k), shape), dtype))(keys))
-
-
 def play(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> tuple[Any, Any]:
     """The library's trace and the twin's run of the same case."""
     environment, key = case.environment, jax.random.key(seed)
@@ -113,14 +101,7 @@ def play(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> tuple[Any, 
             **case.options,
         )
     ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_episodes=num_episodes, seed=SEED))
-    given = (
-        ours.instance.phi,
-        ours.instance.reward,
-        ours.instance.theta_star,
-        ours.state[:, 0],
-        draws(key, "noise", num_episodes, (environment.horizon,), jnp.float64),
-        draws(key, "algorithm", num_episodes, (environment.horizon, environment.num_states), jnp.float32),
-    )
+    given = episode_arrays(ours, key, SEED)
     if case.constants is None:
         return ours, run_ucrl_vtr(*given, **shared, **case.options)
     numbers = {name: float(getattr(algorithm.constants, name)) for name in jv.constants.number_names()}
@@ -128,23 +109,9 @@ def play(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> tuple[Any, 
     return ours, run_ucrl_ave(*given, num_episodes=num_episodes, constants=numbers, **shared, **case.options)
 
 
-def episodes_in_common(ours: Any, twin: Any) -> int:
-    """How many episodes agree before the first that does not, which must have been decided narrowly."""
-    same = np.ones(len(twin.action), bool)
-    for name in ("policy", "state", "action", "next_state", "layer"):
-        if hasattr(twin, name):
-            mine, theirs = getattr(ours, name), getattr(twin, name)
-            same &= np.all((mine == theirs).reshape(len(mine), -1), axis=1)
-    if same.all():
-        return len(same)
-    first = int(np.argmin(same))
-    assert twin.margin[first] < NARROW, f"episode {first + 1} differs; the twin decided it by {twin.margin[first]:.1e}"
-    return first
-
-
 def check(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> int:
     ours, twin = play(case, seed, num_episodes)
-    common = episodes_in_common(ours, twin)
+    common = in_common(ours, twin, EPISODE if case.constants is None else (*EPISODE, "layer"))
     assert ours.status == 0
     np.testing.assert_allclose(ours.value[:common], twin.value[:common], rtol=0, atol=1e-9)
     np.testing.assert_allclose(np.diff(ours.regret, prepend=0)[:common], twin.regret[:common], rtol=0, atol=1e-9)

@@ -3,7 +3,6 @@
 Below is also what a user writes: an episodic algorithm and a Markov decision process in plain jax.numpy.
 """
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +12,7 @@ import pytest
 
 import jaxvar as jv
 from jaxvar import testing
+from tests.algorithms.test_contract import broken, pytree, rows, static
 from tests.helpers import cases as table
 
 KEY = jax.random.key(11)
@@ -20,22 +20,10 @@ QUICK_ALGORITHMS = {"ucrl_vtr", "uniform"}
 QUICK_ENVIRONMENTS = {"mixture", "explicit", "tabular", "riverswim", "horizon_free"}
 
 
-def rows(pairs, quick):
-    return [pytest.param(make, id=name, marks=() if name in quick else pytest.mark.slow) for name, make in pairs]
-
-
 @pytest.fixture(autouse=True)
 def few_episodes(monkeypatch):
     """A rule that is broken is broken in the first two episodes."""
     monkeypatch.setattr(testing.contract, "_EPISODES", 2)
-
-
-def static(**kwargs):
-    return dataclasses.field(metadata={"static": True}, **kwargs)
-
-
-def pytree(cls):
-    return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls))
 
 
 class Policy(NamedTuple):
@@ -119,11 +107,6 @@ def test_users_classes_keep_the_contract_and_run_everywhere():
     np.testing.assert_allclose(result.regret[1], run.regret, rtol=1e-9)
     swept = jv.simulate(jv.sweep(algorithm, prior=[1.0, 3.0]), jv.sweep(environment, bias=[0.7, 0.9]), **setting)
     np.testing.assert_allclose(swept.regret[0, 0], result.regret, rtol=1e-9)
-
-
-def broken(base, **methods):
-    """``base`` with some methods replaced."""
-    return pytree(type("Broken", (base,), {**methods, "__annotations__": {}}))()
 
 
 def right_plan(self, state, model):

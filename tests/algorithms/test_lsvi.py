@@ -10,7 +10,8 @@ import pytest
 
 import jaxvar as jv
 from jaxvar.parameters import pytree
-from tests.algorithms.test_twin_interface import NUM_EPISODES, check_episodes, trace
+from tests.algorithms.test_twin_interface import NUM_EPISODES, check_episodes
+from tests.helpers.programs import trace
 
 KEY = jax.random.key(20)
 S, A, D, H = 4, 3, 3, 3  # as in check_episodes

@@ -3,7 +3,6 @@
 The twins are given decision sets of different sizes and never see an absent arm.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,6 +16,8 @@ from jaxvar import constants, parameters
 from jaxvar.algorithms import thompson
 from jaxvar.algorithms.catalogue import CLAIMS
 from tests.algorithms import test_twin_interface
+from tests.helpers import twins
+from tests.helpers.programs import trace
 from tests.reference.ave_ucb_numpy import run_ave_ucb
 from tests.reference.confidence_ball_numpy import run_confidence_ball
 from tests.reference.cw_oful_numpy import run_cw_oful
@@ -39,8 +40,6 @@ DIM, NUM_ARMS, NUM_ROUNDS = 2, 4, 30
 SEEDS = range(4)
 KEY = jax.random.key(3)
 PROPOSALS = 16
-
-trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 
 
 class Problem(NamedTuple):
@@ -74,7 +73,7 @@ def play(algorithm: Any, problem: Problem, **unchecked: np.ndarray) -> Any:
 
 
 def drawn(law: str, stream: int, shape: tuple[int, ...]) -> np.ndarray:
-    return test_twin_interface.drawn(KEY, 0, NUM_ROUNDS, law, stream, shape)
+    return twins.drawn(KEY, 0, NUM_ROUNDS, law, stream, shape)
 
 
 class Case(NamedTuple):

@@ -11,7 +11,7 @@ import pytest
 
 import jaxvar as jv
 from jaxvar.algorithms import moments
-from tests.algorithms.test_twins_mixture import as_tables
+from tests.helpers.problems import as_tables, small_mdps
 from tests.reference.ucrl_vtr_plus_numpy import radii
 
 KEY = jax.random.key(6)
@@ -23,13 +23,7 @@ FACTORIES = ("ucrl_vtr_plus", "hf_ucrl_vtr_plus", "ucrl_wvtr")
 
 @functools.cache
 def worlds() -> dict[str, Any]:
-    """Problems of one size as tables, so that all share one program."""
-    drawn = {
-        "mixture": jv.mixture_mdp(S, A, D, H, concentration=1.0, model_seed=1),
-        "sparse": jv.mixture_mdp(S, A, D, H, reward="sparse", model_seed=2),
-        "graded": jv.graded_mdp(S, A, D, H, mix=0.1, model_seed=3),
-    }
-    return {name: as_tables(environment) for name, environment in drawn.items()}
+    return small_mdps(S, A, D, H)
 
 
 def plus(**options: Any) -> Any:

@@ -1,22 +1,21 @@
 """The algorithms on nets against their NumPy twins, round by round and cell by cell, on the same arrays."""
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxvar as jv
+from tests.helpers.programs import trace
+from tests.helpers.twins import EPISODE, drawn, episode_arrays, in_common
 from tests.reference.var_lin2_numpy import run_var_lin2
 from tests.reference.var_lin_numpy import run_var_lin
 from tests.reference.voful2_numpy import run_voful2
 from tests.reference.voful_numpy import run_voful
 
 # Cells are compared without any tolerance: a sum within 1e-13 of its limit decides one in some 10^6 tests differently
-# with probability below 1e-6. A round's arm may differ only if the twin chose it by less than this.
-NARROW = 1e-11
+# with probability below 1e-6.
 SEED = 5
 FACTORIES = {
     "voful": (jv.voful, run_voful),
@@ -27,18 +26,9 @@ FACTORIES = {
 
 QUICK = {"voful", "voful-empty", "voful-space", "voful2", "var_lin", "var_lin2-paper"}
 
-trace = functools.partial(jax.jit, static_argnames=("num_rounds", "num_episodes"))(jv.trace)
-
 
 def some_slow(names: Any) -> list[Any]:
     return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in names]
-
-
-def draws(key: jax.Array, stream: str, num: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """The uniform numbers that a stream of the seed holds for each round or episode, ``[num, *shape]``."""
-    own = jax.random.fold_in(jax.random.fold_in(key, SEED), jv.game.STREAMS.index(stream))
-    keys = jax.vmap(lambda k: jax.random.fold_in(own, k))(jnp.arange(1, num + 1))
-    return np.asarray(jax.vmap(lambda k: jv.random.uniform(jv.random.bits(jv.random.key_words(k), shape), dtype))(keys))
 
 
 def assert_same_nets(ours: Any, twin: Any, num: int) -> None:
@@ -90,13 +80,11 @@ def test_bandits_follow_their_twins(name: str) -> None:
     algorithm = factory(case.dim, case.num_rounds, **shared)
     environment = jv.replay_bandit(arms, arms @ theta, noise, theta_star=theta)
     ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_rounds=case.num_rounds, seed=SEED))
-    uniform = draws(key, "algorithm", case.num_rounds, (), jnp.float32)
+    uniform = drawn(key, SEED, case.num_rounds)
     shared = {"test": "tight", "beta_scale": 1.0, **shared}
     twin = run_twin(arms, arms @ theta, noise, uniform, horizon=case.num_rounds, **shared)
 
-    differs = ours.action != twin.action
-    common = int(np.argmax(differs)) if differs.any() else case.num_rounds
-    assert common == case.num_rounds or twin.margin[common] < NARROW, f"round {common + 1}"
+    common = in_common(ours, twin, ("action",))
     assert common > case.num_rounds // 2
     np.testing.assert_array_equal(ours.reward[:common], twin.reward[:common])
     assert_same_nets(ours.state.net, twin, common)
@@ -157,21 +145,10 @@ def test_episodes_follow_their_twins(name: str) -> None:
     shared = {"norm_bound": float(environment.norm_bound), "delta": 0.05, "ties": case.ties, **case.options}
     algorithm = factory(environment.dim, environment.horizon, num, **shared)
     ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_episodes=num, seed=SEED))
-    given = (
-        ours.instance.phi,
-        ours.instance.reward,
-        ours.instance.theta_star,
-        ours.state[:, 0],
-        draws(key, "noise", num, (environment.horizon,), jnp.float64),
-        draws(key, "algorithm", num, (environment.horizon, environment.num_states), jnp.float32),
-    )
+    given = episode_arrays(ours, key, SEED)
     twin = run_twin(*given, num_episodes=num, **{"test": "tight", "beta_scale": 1.0, **shared})
 
-    same = np.ones(num, bool)
-    for field in ("policy", "state", "action", "next_state"):
-        same &= np.all((getattr(ours, field) == getattr(twin, field)).reshape(num, -1), axis=1)
-    common = num if same.all() else int(np.argmin(same))
-    assert common == num or twin.margin[common] < NARROW, f"episode {common + 1}"
+    common = in_common(ours, twin, EPISODE)
     assert common > num // 2
     np.testing.assert_allclose(ours.value[:common], twin.value[:common], rtol=0, atol=1e-11)
     np.testing.assert_allclose(np.diff(ours.regret, prepend=0)[:common], twin.regret[:common], rtol=0, atol=1e-11)

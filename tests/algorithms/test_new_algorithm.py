@@ -15,6 +15,8 @@ TESTS = (
     "helpers/__init__.py",
     "helpers/arguments.py",
     "helpers/cases.py",
+    "helpers/programs.py",
+    "helpers/twins.py",
     "core/__init__.py",
     "core/test_bad_input.py",
     "core/test_parameters.py",

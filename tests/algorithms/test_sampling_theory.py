@@ -1,6 +1,5 @@
 """What the theory says about LOSAN, LOFAV and the Thompson samplers, and what must not change their choices."""
 
-import functools
 from typing import Any
 
 import jax
@@ -13,25 +12,13 @@ import jaxvar as jv
 from jaxvar import parameters, random
 from jaxvar.algorithms import thompson
 from jaxvar.parameters import pytree
+from tests.helpers.problems import replay, two_point, unit_arms
+from tests.helpers.programs import trace
 from tests.reference.lofav_numpy import run_lofav
 
-trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 KEY = jax.random.key(0)
 # Every statistical test below compares one statistic, or as many as its docstring says, with this probability.
 FALSE_ALARM = 1e-6
-
-
-def unit_arms(seed: int, *shape: int) -> np.ndarray:
-    arms = np.random.default_rng(seed).normal(size=shape)
-    return arms / np.linalg.norm(arms, axis=-1, keepdims=True)
-
-
-def replay(arms: np.ndarray, theta: np.ndarray, noise: np.ndarray) -> Any:
-    return jv.replay_bandit(arms, arms @ theta, noise, noise_var=noise**2, theta_star=theta)
-
-
-def two_point(seed: int, num_rounds: int, size: float) -> np.ndarray:
-    return size * np.random.default_rng([seed, 1]).choice([-1.0, 1.0], size=num_rounds)
 
 
 def test_losan_regret_equality() -> None:

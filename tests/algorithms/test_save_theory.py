@@ -11,27 +11,14 @@ import pytest
 
 import jaxvar as jv
 from jaxvar.parameters import pytree
+from tests.helpers.problems import replay, two_point, unit_arms
+from tests.helpers.programs import trace
 
-trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 run = functools.partial(jax.jit, static_argnames=("num_rounds", "record_at"))(jv.run)
 
 
 def slow(*values: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.slow)
-
-
-def unit_arms(seed: int, *shape: int) -> np.ndarray:
-    arms = np.random.default_rng(seed).normal(size=shape)
-    return arms / np.linalg.norm(arms, axis=-1, keepdims=True)
-
-
-def replay(arms: np.ndarray, theta: np.ndarray, noise: np.ndarray) -> Any:
-    means = arms @ theta
-    return jv.replay_bandit(arms, means, noise, theta_star=theta)
-
-
-def two_point(seed: int, num_rounds: int, size: float) -> np.ndarray:
-    return size * np.random.default_rng([seed, 1]).choice([-1.0, 1.0], size=num_rounds)
 
 
 @pytest.mark.parametrize("explore", ["widest", "first", "random", "optimistic"])

@@ -3,7 +3,7 @@
 A module ``tests/reference/<factory>_numpy.py`` that has a class ``Twin`` is compared here without another line::
 
     class Twin:
-        draws = {"z": ("normal", 1, ("dim",))}     # optional: more random numbers, see `drawn`
+        draws = {"z": ("normal", 1, ("dim",))}     # optional: more random numbers, see `tests.helpers.twins.drawn`
         def __init__(self, *, dim, lam, ties, tie_tolerance, **others): ...   # the algorithm's parameters, as numbers
         def select(self, arms, u, noise_var): ...  # -> action; u breaks ties; what `draws` names comes by its name
         def update(self, x, reward, noise_var): ...
@@ -27,7 +27,6 @@ import inspect
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -36,6 +35,8 @@ from jaxvar.algorithms.catalogue import CLAIMS, FACTORIES
 from tests import reference
 from tests.helpers import arguments as examples
 from tests.helpers import cases as table
+from tests.helpers.programs import trace
+from tests.helpers.twins import draw_arms, drawn
 
 DIM, NUM_ARMS, NUM_ROUNDS, NUM_EPISODES, NUM_DUELS = 3, 6, 150, 40, 60
 SEEDS = (0, 5)
@@ -64,24 +65,10 @@ SLOW = (
 )  # others are quick as they are by default
 CASES = [(name, end) for name in TWINS for end in table.variants(FACTORIES[name])]
 
-trace = functools.partial(jax.jit, static_argnames=("num_rounds", "num_episodes"))(jv.trace)
-
 
 def twin_of(name, algorithm):
     """The twin with the parameters of the algorithm that it asks for."""
     return TWINS[name](**examples.taken(TWINS[name], examples.numbers(FACTORIES[name], algorithm)))
-
-
-def drawn(key, seed, num, law, stream, shape):
-    """The numbers that a stream of the algorithm's keys holds for each round or episode, ``[num, *shape]``."""
-    own = jax.random.fold_in(jax.random.fold_in(key, seed), jv.game.STREAMS.index("algorithm"))
-    dtype = jnp.float32 if stream == 0 else jnp.float64  # ties are broken in single precision
-
-    def draw(round):
-        words = jv.random.key_words(jax.random.fold_in(own, round))
-        return getattr(jv.random, law)(jv.random.bits(words, shape, stream=stream), dtype)
-
-    return np.asarray(jax.vmap(draw)(jnp.arange(1, num + 1)))
 
 
 def assert_estimates(twin, state, where, what):
@@ -92,10 +79,7 @@ def assert_estimates(twin, state, where, what):
 
 def check_bandit(name, algorithm, fixed, seed, masked=False):
     rng = np.random.default_rng(seed)
-    theta = rng.normal(size=DIM)
-    theta /= np.linalg.norm(theta)
-    arms = rng.normal(size=(NUM_ARMS, DIM) if fixed else (NUM_ROUNDS, NUM_ARMS, DIM))
-    arms *= rng.uniform(0.2, 1.0, size=(*arms.shape[:-1], 1)) / np.linalg.norm(arms, axis=-1, keepdims=True)
+    theta, arms = draw_arms(rng, DIM, NUM_ARMS, (0.2, 1.0), None if fixed else NUM_ROUNDS)
     arms[..., -1, :] = arms[..., 0, :]  # a tie
     std = rng.uniform(0.05, 0.5, size=(NUM_ROUNDS, NUM_ARMS))
     noise = std * rng.choice([-1.0, 1.0], size=std.shape)
@@ -127,7 +111,7 @@ def check_duels(name, algorithm, fresh, seed, available=None):
     key = jax.random.key(seed)
     ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_rounds=NUM_DUELS, seed=seed))
     assert ours.status == 0
-    twin, u = twin_of(name, algorithm), drawn(key, seed, NUM_DUELS, "uniform", 0, ())
+    twin, u = twin_of(name, algorithm), drawn(key, seed, NUM_DUELS)
     for k in range(NUM_DUELS):
         there = np.arange(NUM_ARMS) if available is None else np.flatnonzero(ours.available[k])
         pair = tuple(there[list(twin.pair(ours.arms[k, there], u[k]))])
@@ -144,7 +128,7 @@ def check_episodes(name, algorithm, seed, make=None):
     ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_episodes=NUM_EPISODES, seed=seed))
     assert ours.status == 0
     twin, (phi, reward) = twin_of(name, algorithm), (ours.instance.phi, ours.instance.reward)
-    u = drawn(key, seed, NUM_EPISODES, "uniform", 0, (environment.horizon, environment.num_states))
+    u = drawn(key, seed, NUM_EPISODES, shape=(environment.horizon, environment.num_states))
     features = {"features": getattr(ours.instance, "features", None)} if takes_features else {}
     for k in range(NUM_EPISODES):
         policy = twin.plan(phi, reward, environment.horizon, u[k], **features)

@@ -1,28 +1,23 @@
 """Every algorithm against its NumPy twin, round by round, on the same arrays."""
 
 import dataclasses
-import functools
 import re
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxvar as jv
 from jaxvar import ridge
+from tests.helpers.programs import trace
+from tests.helpers.twins import draw_arms, drawn, in_common
 from tests.reference.ave_ucb_numpy import run_ave_ucb
 from tests.reference.oful_numpy import run_oful
 from tests.reference.save_numpy import run_save
 
-# A round may differ only if the twin decided it by less than this. Both sides round at about 1e-13, so a wider gap is
-# an error. Structural ties do not count as narrow: equal values are a whole tie tolerance, 1e-9, away from its edge.
-NARROW = 1e-11
 CAPACITY = 8
 NUM_ROUNDS = 3000
-
-trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 
 
 class Case(NamedTuple):
@@ -53,11 +48,7 @@ class Problem(NamedTuple):
 
 def draw(case: Case, seed: int) -> Problem:
     rng = np.random.default_rng(seed)
-    theta = rng.normal(size=case.dim)
-    theta /= np.linalg.norm(theta)
-    arms = rng.normal(size=((() if case.fixed else (case.num_rounds,)) + (case.num_arms, case.dim)))
-    arms /= np.linalg.norm(arms, axis=-1, keepdims=True)
-    arms *= rng.uniform(*case.norms, size=(*arms.shape[:-1], 1))
+    theta, arms = draw_arms(rng, case.dim, case.num_arms, case.norms, None if case.fixed else case.num_rounds)
     if case.below_zero:
         arms *= -np.sign(arms @ theta)[..., None]
     if case.zero:
@@ -72,25 +63,16 @@ def draw(case: Case, seed: int) -> Problem:
     return Problem(arms, means, case.noise_size * draws, theta)
 
 
-def uniforms(key: jax.Array, seed: int, num_rounds: int) -> np.ndarray:
-    """The number with which the runner's algorithm stream breaks ties in each round."""
-    stream = jax.random.fold_in(jax.random.fold_in(key, seed), jv.game.STREAMS.index("algorithm"))
-    keys = jax.vmap(lambda k: jax.random.fold_in(stream, k))(jnp.arange(1, num_rounds + 1))
-    return np.asarray(
-        jax.vmap(lambda k: jv.random.uniform(jv.random.bits(jv.random.key_words(k), ()), jnp.float32))(keys)
-    )
-
-
 def play(case: Case, seed: int) -> tuple[Any, Any]:
     """The library's trace and the twin's run of the same case."""
     problem, options = draw(case, seed), dict(case.options)
     environment = jv.replay_bandit(problem.arms, problem.means, problem.noise, theta_star=problem.theta_star)
     key = jax.random.key(seed)
     everything = np.broadcast_to(problem.arms, (case.num_rounds, case.num_arms, case.dim))
-    given = (everything, problem.means, problem.noise, uniforms(key, 5, case.num_rounds))
+    given = (everything, problem.means, problem.noise, drawn(key, 5, case.num_rounds))
     if case.algorithm == "oful":
         algorithm = jv.oful(case.dim, noise_bound=case.noise_bound, delta=0.01, **options)
-        twin = run_oful(*given, noise_bound=case.noise_bound, delta=0.01, return_history=True, **options)
+        twin = run_oful(*given, noise_bound=case.noise_bound, delta=0.01, **options)
     else:
         factory, run_twin = {"save": (jv.save, run_save), "ave_ucb": (jv.ave_ucb, run_ave_ucb)}[case.algorithm]
         constants = options.pop("constants")
@@ -111,23 +93,9 @@ def play(case: Case, seed: int) -> tuple[Any, Any]:
             noise_bound=case.noise_bound,
             delta=0.01,
             constants=numbers,
-            return_history=True,
             **options,
         )
     return trace(algorithm, environment, key, num_rounds=case.num_rounds, seed=5), twin
-
-
-def rounds_in_common(ours: Any, twin: Any) -> int:
-    """How many rounds agree before the first that does not, which must have been a narrow decision."""
-    differs = (ours.action != twin.action) | (ours.layer != twin.layer)
-    if not differs.any():
-        return len(differs)
-    first = int(np.argmax(differs))
-    assert twin.margin[first] < NARROW, (
-        f"round {first + 1}: arm {ours.action[first]} in layer {ours.layer[first]}, the twin has "
-        f"{twin.action[first]} in {twin.layer[first]} by a margin of {twin.margin[first]:.1e}"
-    )
-    return first
 
 
 def assert_layers(case: Case, ours: Any, twin: Any) -> None:
@@ -155,7 +123,7 @@ def assert_oful(ours: Any, twin: Any) -> None:
 def check(case: Case, seed: int) -> int:
     ours, twin = play(case, seed)
     ours = jax.tree.map(np.asarray, ours)
-    common = rounds_in_common(ours, twin)
+    common = in_common(ours, twin, ("action", "layer"))
     np.testing.assert_array_equal(ours.reward[:common], twin.reward[:common])
     np.testing.assert_allclose(ours.weight[:common], twin.weight[:common], rtol=1e-9)
     if case.algorithm != "oful":

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from tests.algorithms.test_twins import rounds_in_common, trace, uniforms
+from tests.helpers.programs import trace
+from tests.helpers.twins import draw_arms, drawn, in_common
 from tests.reference.confidence_ball_numpy import run_confidence_ball
 from tests.reference.cw_oful_numpy import run_cw_oful
 from tests.reference.sup_lin_ucb_numpy import run_sup_lin_ucb
@@ -43,10 +44,7 @@ class Case(NamedTuple):
 def play(case: Case, seed: int) -> tuple[Any, Any, Any]:
     """The algorithm, the library's trace and the twin's run of the same case."""
     rng = np.random.default_rng(seed)
-    theta = rng.normal(size=case.dim)
-    theta /= np.linalg.norm(theta)
-    arms = rng.normal(size=((() if case.fixed else (case.num_rounds,)) + (case.num_arms, case.dim)))
-    arms *= rng.uniform(*case.norms, size=(*arms.shape[:-1], 1)) / np.linalg.norm(arms, axis=-1, keepdims=True)
+    theta, arms = draw_arms(rng, case.dim, case.num_arms, case.norms, None if case.fixed else case.num_rounds)
     shape = (case.num_rounds, case.num_arms)
     std = rng.uniform(*case.stds, size=shape)
     noise, means = std * rng.choice([-1.0, 1.0], size=shape), np.broadcast_to(arms @ theta, shape)
@@ -55,7 +53,7 @@ def play(case: Case, seed: int) -> tuple[Any, Any, Any]:
     stored = {"capacity": CAPACITY} if case.algorithm == "sup_lin_ucb" else {}
     algorithm = getattr(jv, case.algorithm)(case.dim, **case.options, **stored)
     everything = np.broadcast_to(arms, (*shape, case.dim))
-    given = (everything, means, noise, std**2, uniforms(key, 5, case.num_rounds))
+    given = (everything, means, noise, std**2, drawn(key, 5, case.num_rounds))
     twin = TWINS[case.algorithm](*given, **case.options)
     ours = trace(algorithm, environment, key, num_rounds=case.num_rounds, seed=5)
     return algorithm, jax.tree.map(np.asarray, ours), twin
@@ -89,7 +87,7 @@ def assert_levels(ours: Any, twin: Any) -> None:
 
 def check(case: Case, seed: int) -> int:
     algorithm, ours, twin = play(case, seed)
-    common = rounds_in_common(ours, twin)
+    common = in_common(ours, twin, ("action", "layer"))
     np.testing.assert_array_equal(ours.reward[:common], twin.reward[:common])
     np.testing.assert_allclose(ours.weight[:common], twin.weight[:common], rtol=1e-9)
     if case.algorithm != "sup_lin_ucb":

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from tests.algorithms.test_episode_twins import SEED, draws, episodes_in_common, mixture, trace
+from tests.algorithms.test_episode_twins import SEED, mixture
+from tests.helpers.problems import as_tables
+from tests.helpers.programs import trace
+from tests.helpers.twins import EPISODE, episode_arrays, in_common
 from tests.reference.hf_ucrl_vtr_plus_numpy import hf_radius, num_moments_of, run_hf_ucrl_vtr_plus
 from tests.reference.ucrl_vtr_plus_numpy import radii, run_ucrl_vtr_plus
 from tests.reference.ucrl_wvtr_numpy import run_ucrl_wvtr
@@ -27,13 +30,6 @@ class Case:
     name: str
     environment: Any  # or the name of a world
     options: dict[str, Any]
-
-
-def as_tables(environment: Any) -> Any:
-    """The problem as tables, so that all of one size share one program."""
-    instance = jax.jit(environment.init)(jax.random.key(0))
-    tables = map(np.asarray, (instance.phi, instance.reward, instance.theta_star))
-    return jv.explicit_mdp(*tables, environment.horizon, initial=np.asarray(instance.initial))
 
 
 @functools.cache
@@ -78,20 +74,12 @@ def play(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> tuple[Any, 
         options["num_episodes"] = num_episodes
     algorithm = getattr(jv, case.name)(*sizes, **options)
     ours = jax.tree.map(np.asarray, trace(algorithm, environment, key, num_episodes=num_episodes, seed=SEED))
-    given = (
-        ours.instance.phi,
-        ours.instance.reward,
-        ours.instance.theta_star,
-        ours.state[:, 0],
-        draws(key, "noise", num_episodes, (environment.horizon,), jnp.float64),
-        draws(key, "algorithm", num_episodes, (environment.horizon, environment.num_states), jnp.float32),
-    )
-    return ours, TWINS[case.name](*given, **options)
+    return ours, TWINS[case.name](*episode_arrays(ours, key, SEED), **options)
 
 
 def check(case: Case, seed: int, num_episodes: int = NUM_EPISODES) -> tuple[int, Any]:
     ours, twin = play(case, seed, num_episodes)
-    common = episodes_in_common(ours, twin)
+    common = in_common(ours, twin, (*EPISODE, "layer"))
     assert ours.status == 0
     np.testing.assert_allclose(ours.value[:common], twin.value[:common], rtol=0, atol=1e-9)
     np.testing.assert_allclose(np.diff(ours.regret, prepend=0)[:common], twin.regret[:common], rtol=0, atol=1e-9)

@@ -1,7 +1,6 @@
 """LOSAN, LOFAV and the Thompson samplers against their NumPy twins, round by round, on the same arrays and normals."""
 
 import dataclasses
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +11,8 @@ import pytest
 import jaxvar as jv
 from jaxvar import parameters
 from jaxvar.algorithms import thompson
+from tests.helpers.programs import trace
+from tests.helpers.twins import draw_arms, drawn, in_common
 from tests.reference.fgts_va_numpy import propose, run_fgts_va
 from tests.reference.lin_ts_numpy import run_lin_ts
 from tests.reference.lin_vdts_numpy import run_lin_vdts
@@ -19,13 +20,9 @@ from tests.reference.lofav_numpy import run_lofav
 from tests.reference.losan_numpy import run_losan
 from tests.reference.weighted_lin_ts_numpy import run_weighted_lin_ts
 
-# A round may differ only if the twin decided it by less than this; both sides round at about 1e-13.
-NARROW = 1e-11
 NUM_ROUNDS = 300
 SEED = 5
 CAPACITY = 6
-
-trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 
 
 class Case(NamedTuple):
@@ -53,26 +50,12 @@ class Problem(NamedTuple):
 
 def draw(case: Case, seed: int) -> Problem:
     rng = np.random.default_rng([2, seed])
-    theta = rng.normal(size=case.dim)
-    theta /= np.linalg.norm(theta)
-    arms = rng.normal(size=((() if case.fixed else (case.num_rounds,)) + (case.num_arms, case.dim)))
-    arms *= rng.uniform(*case.norms, size=(*arms.shape[:-1], 1)) / np.linalg.norm(arms, axis=-1, keepdims=True)
+    theta, arms = draw_arms(rng, case.dim, case.num_arms, case.norms, None if case.fixed else case.num_rounds)
     if case.zero:
         arms[..., -1, :] = 0.0
     std = rng.uniform(*case.noise, size=(case.num_rounds, case.num_arms))
     noise = std * rng.choice([-1.0, 1.0], size=std.shape)
     return Problem(arms, np.broadcast_to(arms @ theta, std.shape), noise, std**2, theta)
-
-
-def drawn(key: jax.Array, num_rounds: int, stream: int, shape: tuple[int, ...], kind: str) -> np.ndarray:
-    """What the algorithm draws in each round, ``[K, *shape]``, from the simulator's own keys."""
-    branch = jax.random.fold_in(jax.random.fold_in(key, SEED), jv.game.STREAMS.index("algorithm"))
-    keys = jax.vmap(lambda k: jax.random.fold_in(branch, k))(jnp.arange(1, num_rounds + 1))
-    dtype = jnp.float32 if stream == 0 else jnp.float64
-    convert = {"uniform": jv.random.uniform, "normal": jv.random.normal}[kind]
-    return np.asarray(
-        jax.vmap(lambda k: convert(jv.random.bits(jv.random.key_words(k), shape, stream=stream), dtype))(keys)
-    )
 
 
 def numbers(constants: Any) -> dict[str, float]:
@@ -87,8 +70,8 @@ def play(case: Case, seed: int) -> tuple[Any, Any]:
     )
     key = jax.random.key(seed)
     everything = np.broadcast_to(problem.arms, (num, case.num_arms, case.dim))
-    given = (everything, problem.means, problem.noise, drawn(key, num, 0, (), "uniform"))
-    normals = drawn(key, num, thompson.NORMALS, (case.dim,), "normal")
+    given = (everything, problem.means, problem.noise, drawn(key, SEED, num))
+    normals = drawn(key, SEED, num, "normal", thompson.NORMALS, (case.dim,))
     told = {"noise_bound": case.noise_bound, "delta": 0.05}
     if case.algorithm == "losan":
         algorithm = jv.losan(case.dim, **told, **options)
@@ -111,27 +94,15 @@ def play(case: Case, seed: int) -> tuple[Any, Any]:
         proposals = options.pop("num_proposals", None) or 8 * case.num_arms
         twin = run_fgts_va(
             *given,
-            normals=drawn(key, num, thompson.NORMALS, (proposals, case.dim), "normal"),
-            proposed=drawn(key, num, thompson.PROPOSED, (proposals,), "uniform"),
-            accepted=drawn(key, num, thompson.ACCEPTED, (proposals,), "uniform"),
+            normals=drawn(key, SEED, num, "normal", thompson.NORMALS, (proposals, case.dim)),
+            proposed=drawn(key, SEED, num, "uniform", thompson.PROPOSED, (proposals,)),
+            accepted=drawn(key, SEED, num, "uniform", thompson.ACCEPTED, (proposals,)),
             noise_var=problem.noise_var,
             horizon=num,
             **({"feel_good": case.dim**-0.5} | options),
         )
     ours = trace(algorithm, environment, key, num_rounds=num, seed=SEED)
     return (algorithm, jax.tree.map(np.asarray, ours)), twin
-
-
-def rounds_in_common(ours: Any, twin: Any) -> int:
-    """How many rounds agree before the first that does not, which must have been a narrow decision."""
-    differs = ours.action != twin.action
-    if not differs.any():
-        return len(differs)
-    first = int(np.argmax(differs))
-    assert twin.margin[first] < NARROW, (
-        f"round {first + 1}: arm {ours.action[first]}, the twin has {twin.action[first]} by {twin.margin[first]:.1e}"
-    )
-    return first
 
 
 def close(ours: Any, twin: Any, common: int) -> None:
@@ -198,7 +169,7 @@ def assert_lin_vdts(ours: Any, twin: Any, common: int) -> None:
 
 def check(case: Case, seed: int) -> int:
     (algorithm, ours), twin = play(case, seed)
-    common = rounds_in_common(ours, twin)
+    common = in_common(ours, twin, ("action",))
     assert ours.status == 0
     np.testing.assert_array_equal(ours.reward[:common], twin.reward[:common])
     if case.algorithm == "lofav":
@@ -277,9 +248,9 @@ def test_feel_good_draws_are_the_twins() -> None:
     matrix = 0.7 * np.eye(2) + xs.T @ xs
     centre = np.linalg.solve(matrix, xs.T @ ys)
     key = jax.random.key(3)
-    z = drawn(key, num, thompson.NORMALS, (proposals, 2), "normal")
-    u = drawn(key, num, thompson.PROPOSED, (proposals,), "uniform")
-    v = drawn(key, num, thompson.ACCEPTED, (proposals,), "uniform")
+    z = drawn(key, SEED, num, "normal", thompson.NORMALS, (proposals, 2))
+    u = drawn(key, SEED, num, "uniform", thompson.PROPOSED, (proposals,))
+    v = drawn(key, SEED, num, "uniform", thompson.ACCEPTED, (proposals,))
     branch = jax.random.fold_in(jax.random.fold_in(key, SEED), jv.game.STREAMS.index("algorithm"))
     words = jax.vmap(lambda k: jv.random.key_words(jax.random.fold_in(branch, k)))(jnp.arange(1, num + 1))
     draw_one = jax.vmap(lambda w: thompson.draw_feel_good(known, jnp.asarray(tilt), jnp.asarray(arms), w, proposals))

@@ -12,6 +12,7 @@ import pytest
 import jaxvar as jv
 from jaxvar.algorithms.interface import Side
 from jaxvar.algorithms.optimistic_plan import Plan
+from tests.helpers.problems import small_mdps
 
 KEY = jax.random.key(5)
 S, A, D, H = 4, 2, 3, 6
@@ -32,15 +33,7 @@ def ave(capacity: int, constants: Any, num_episodes: float = CLAIMED, **options:
 
 @functools.cache
 def worlds() -> dict[str, Any]:
-    """Problems of one size as tables, so that all share one program."""
-    drawn = {
-        "mixture": jv.mixture_mdp(S, A, D, H, concentration=1.0, model_seed=1),
-        "sparse": jv.mixture_mdp(S, A, D, H, reward="sparse", model_seed=2),
-        "graded": jv.graded_mdp(S, A, D, H, mix=0.1, model_seed=3),
-    }
-    made = {name: jax.jit(e.init)(KEY) for name, e in drawn.items()}
-    tables = {n: jv.explicit_mdp(*map(np.asarray, (m.phi, m.reward, m.theta_star)), H) for n, m in made.items()}
-    return {**tables, "riverswim": jv.riverswim(S, H)}
+    return {**small_mdps(S, A, D, H), "riverswim": jv.riverswim(S, H)}
 
 
 def stack(trees: Any) -> Any:

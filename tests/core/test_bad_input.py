@@ -39,16 +39,21 @@ ALGORITHM = jv.greedy(2)
 ENVIRONMENT = jv.linear_bandit(2, 3)
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_played(monkeypatch):
-    """The simulator's program must not be reached."""
+def forbid_programs(monkeypatch):
+    """Let the simulator's program be out of reach."""
 
     def reached(*args, **kwargs):
-        raise AssertionError("the program was reached with bad input")
+        raise AssertionError("a program was reached")
 
     for method in ("play", "advance", "compile"):
         monkeypatch.setattr(engine.Program, method, reached)
     monkeypatch.setattr(engine, "play_rounds", reached)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_played(monkeypatch):
+    """Bad input must not get as far as a program."""
+    forbid_programs(monkeypatch)
 
 
 # --- declared parameters ---
@@ -326,7 +331,7 @@ def test_custom_constants_need_every_name():
 
 
 GOOD = {"key": KEY, "num_rounds": 10, "num_seeds": 2}
-BAD_RECORDS = [0, -1, 11, 1.5, "5", [], [0, 5], [5, 11], [5, 3], [3, 3], [1.0, 2.0], [[1, 2]], ["a"]]
+BAD_RECORDS = [0, -1, 11, 1.5, "5", [], [0, 5], [5, 11], [5, 3], [3, 3], [1.5], [1.0, 2.0], [[1, 2]], ["a"]]
 BAD_CALLS = {
     "num_rounds": [0, -1, 1.5, NAN, "10", None, True],
     "num_seeds": [0, -1, 1.5, NAN, "10", None, True],

@@ -1,26 +1,17 @@
 """Devices: how many there are, and how the CPU is set up, changes speed and nothing else."""
 
+import functools
 import os
-import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from tests.helpers.processes import ROOT, output
 from tests.helpers.programs import quick_compilation
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 ALGORITHMS = ("save", "ave_ucb", "oful", "ucrl_ave")
 
-
-def interpreter(*args, **env):
-    """Standard output of a fresh interpreter whose environment says nothing about JAX."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    clean |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", **env}
-    done = subprocess.run([sys.executable, *args], env=clean, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+interpreter = functools.partial(output, JAX_PLATFORMS="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +22,8 @@ def played(tmp_path_factory):
     def get(devices, chunk):
         if (devices, chunk) not in results:
             path = tmp_path_factory.mktemp("devices") / "result.npz"
-            script = str(ROOT / "tests" / "helpers" / "device_script.py")
-            interpreter(script, str(path), str(devices), str(chunk), XLA_FLAGS=quick_compilation())
+            script = ROOT / "tests" / "helpers" / "device_script.py"
+            interpreter(script, path, devices, chunk, XLA_FLAGS=quick_compilation())
             with np.load(path) as file:
                 results[devices, chunk] = dict(file)
         return results[devices, chunk]

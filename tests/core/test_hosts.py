@@ -1,47 +1,22 @@
 """Several processes: one simulation over the devices of all of them, with the numbers of a single process."""
 
-import os
-import pathlib
-import socket
-import subprocess
-import sys
+import functools
 
 import numpy as np
 import pytest
 
+from tests.helpers.processes import ROOT, finish, free_port, start
 from tests.helpers.programs import quick_compilation
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 GAMES = ("save", "oful")
 
 
 def play(folder, num_processes):
     """What each of the processes got."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    clean |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XLA_FLAGS": quick_compilation()}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    script, port = ROOT / "tests" / "helpers" / "host_script.py", free_port()
     paths = [folder / f"{i}_of_{num_processes}.npz" for i in range(num_processes)]
-    script = [sys.executable, str(ROOT / "tests" / "helpers" / "host_script.py")]
-    started = [
-        subprocess.Popen(
-            [*script, str(path), str(i), str(num_processes), str(port)],
-            env=clean,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for i, path in enumerate(paths)
-    ]
-    try:
-        for process in started:
-            _, errors = process.communicate(timeout=300)
-            assert process.returncode == 0, errors
-    finally:
-        for process in started:
-            process.kill()  # one that waits for another that has failed
-            process.communicate()
+    begin = functools.partial(start, script, XLA_FLAGS=quick_compilation())
+    finish(*(begin(path, i, num_processes, port) for i, path in enumerate(paths)))
     results = []
     for path in paths:
         with np.load(path) as file:

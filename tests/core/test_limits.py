@@ -18,7 +18,7 @@ from jaxvar.algorithms import thompson
 from jaxvar.study import store
 from jaxvar.study.factories import in_precision
 from jaxvar.study.limits import check_sizes
-from tests.core.test_bad_input import FACTORIES, good
+from tests.core.test_bad_input import FACTORIES, forbid_programs, good
 
 KEY = jax.random.key(0)
 GIB = 2**30
@@ -85,13 +85,7 @@ def test_wrappers_refuse_nasty_values(name):
 @pytest.fixture
 def nothing_is_played(monkeypatch):
     """A machine with 16 GiB, and no program."""
-
-    def reached(*args, **kwargs):
-        raise AssertionError("a program was reached")
-
-    for method in ("play", "advance", "compile"):
-        monkeypatch.setattr(engine.Program, method, reached)
-    monkeypatch.setattr(engine, "play_rounds", reached)
+    forbid_programs(monkeypatch)
     monkeypatch.setattr(memory, "free_memory", lambda mesh=None: 16 * GIB)
 
 

@@ -3,10 +3,6 @@
 import dataclasses
 import functools
 import itertools
-import os
-import pathlib
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -15,11 +11,12 @@ import pytest
 
 import jaxvar as jv
 from jaxvar import parameters
+from tests.helpers.processes import output
 from tests.helpers.programs import watched
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEY = jax.random.key(7)
 K = 120
+run_script = functools.partial(output, "-c")
 
 
 def make(name, **kwargs):
@@ -70,21 +67,6 @@ def assert_same(got, expected):
     np.testing.assert_array_equal(got["actions"], expected["actions"])
     for name in ("regret", "variance"):
         np.testing.assert_allclose(got[name], expected[name], rtol=1e-9, atol=1e-9)
-
-
-def run_script(code, **env):
-    """Standard output of ``code`` in a fresh interpreter."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**clean, "PYTHONPATH": str(ROOT), **env},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 # --- seeds ---
@@ -360,13 +342,6 @@ def test_spacing():
         for rounds in (jv.linear_spaced(n, num), jv.log_spaced(n, num)):
             assert rounds[0] >= 1 and rounds[-1] <= n
             assert np.all(np.diff(rounds) > 0) and len(rounds) <= num
-
-
-@pytest.mark.parametrize("bad", [0, K + 1, 2.5, [], [0, 3], [3, 3], [5, 2], [1, K + 1], [1.5], [[1, 2]]])
-def test_bad_rounds_are_refused(bad):
-    # Rounds that will not be played cannot be read.
-    with pytest.raises(ValueError, match="record_at"):
-        jv.run(make("oful"), world(False), KEY, num_rounds=K, record_at=bad)
 
 
 def confidence_by_hand(algorithm, trace, layers):

@@ -17,8 +17,8 @@ from experiments import experiment
 from experiments.atlas import __main__ as command
 from experiments.atlas import conclude, figure, maps, page, players, studies
 from jaxvar.analysis import paired
-from jaxvar.study.result import CellResult, StudyResult
 from tests.helpers.browser import Browser
+from tests.helpers.synthetic_study import unplayed
 
 FOLDER = Path(studies.__file__).parent
 SMALL = studies.Size(3_000, 300, 200, 100, (("sphere", "constant", (2,)), ("sphere", "bursts", (2,))), ((2, 5),))
@@ -28,33 +28,19 @@ TUNED = dict.fromkeys([*players.BANDITS, *players.EPISODES], 0.01)
 
 def made_up(study, seeds=200):
     """A study that was not played: regret grows with the noise for those that adapt, and not for others."""
-    rounds, found = np.array(study.records), []
-    for cell in study.cells:
+
+    def records(cell):
         rng = np.random.default_rng(zlib.crc32(cell.title.encode()))
         setting = str(cell.environment_settings)
         common = np.exp(0.1 * np.random.default_rng(zlib.crc32(setting.encode())).normal(size=(seeds, 1)))
         adapts = cell.algorithm_label.rpartition(" (")[0] in conclude.ADAPTIVE
         scale = (3 if adapts else 1) * (1 + zlib.crc32(cell.algorithm_label.encode()) % 7)
-        regret = scale * rounds ** (0.3 if adapts else 0.5) * common * np.exp(0.05 * rng.normal(size=(seeds, 1)))
-        records = {"regret": regret, "variance": regret, "confidence": np.ones((seeds, len(rounds), 1), bool)}
-        found.append(
-            CellResult(
-                algorithm=cell.algorithm_label,
-                environment=cell.environment_label,
-                algorithm_settings=cell.algorithm_settings,
-                environment_settings=cell.environment_settings,
-                constants=cell.constants,
-                num_rounds=study.length,
-                rounds=rounds,
-                seeds=np.arange(seeds),
-                records={name: records[name] for name in cell.record},
-                status=np.zeros(seeds, np.int32),
-                status_round=np.zeros(seeds, np.int32),
-                seconds=1.0,
-            )
-        )
-    config = {"study": study.to_config(), "study_hash": "1234abcd", "runs": [{"jaxvar": "0"}]}
-    return StudyResult(study.name, study.question, study.unit, None, config, tuple(found))
+        growth = study.recorded ** (0.3 if adapts else 0.5)
+        regret = scale * growth * common * np.exp(0.05 * rng.normal(size=(seeds, 1)))
+        made = {"regret": regret, "variance": regret, "confidence": np.ones((*regret.shape, 1), bool)}
+        return {name: made[name] for name in cell.record}
+
+    return unplayed(study, records, study_hash="1234abcd", runs=[{"jaxvar": "0"}])
 
 
 @functools.cache

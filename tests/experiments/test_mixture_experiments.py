@@ -11,9 +11,9 @@ from experiments.experiment import FOLDER
 from experiments.horizon.conclude import conclude as conclude_horizon
 from experiments.table2.conclude import conclude as conclude_table2
 from experiments.table2.conclude import multiplier_at, share
-from jaxvar.study.cells import settings
-from jaxvar.study.definition import Study, recorded_rounds
-from jaxvar.study.result import CellResult, StudyResult
+from jaxvar.study.definition import Study
+from jaxvar.study.result import StudyResult
+from tests.helpers.synthetic_study import unplayed
 
 SEEDS = 20
 
@@ -29,30 +29,14 @@ def law(label, options, horizon, rounds):
 def played(study: Study) -> StudyResult:
     """The study as if run: the law times a factor of each seed."""
     study = dataclasses.replace(study, seeds=SEEDS)
-    rounds = recorded_rounds(study.records, study.length)
     factors = np.exp(0.2 * np.random.default_rng(0).normal(size=(SEEDS, 1)))
-    cells = [
-        CellResult(
-            algorithm=algorithm.label,
-            environment=environment.label,
-            algorithm_settings=mine,
-            environment_settings=setting,
-            constants="some",
-            num_rounds=study.length,
-            rounds=rounds,
-            seeds=study.first_seed + np.arange(SEEDS),
-            records={"regret": factors * law(algorithm.label, mine, setting.get("horizon", 10), rounds.astype(float))},
-            status=np.zeros(SEEDS, np.int32),
-            status_round=np.zeros(SEEDS, np.int32),
-            seconds=1.0,
-        )
-        for environment in study.environments
-        for setting in settings(environment.sweep)
-        for algorithm in study.algorithms
-        for mine in settings(algorithm.sweep)
-    ]
-    config = {"study": study.to_config()}
-    return StudyResult(study.name, study.question, "episode", study.reference, config, tuple(cells))
+
+    def records(cell):
+        horizon = cell.environment_settings.get("horizon", 10)
+        grown = law(cell.algorithm_label, cell.algorithm_settings, horizon, study.recorded.astype(float))
+        return {"regret": factors * grown}
+
+    return unplayed(study, records)
 
 
 def results(name):

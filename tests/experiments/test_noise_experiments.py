@@ -16,35 +16,13 @@ from experiments.found import read_found
 from experiments.variance import conclude as variance
 from experiments.variance import figure as drawings
 from jaxvar import constants
-from jaxvar.study.cells import cells
-from jaxvar.study.result import CellResult, StudyResult
 from tests.helpers import synthetic_study as made_up
 
 
 def result_of(study, mean=lambda cell: 1.0, seeds=8):
     """A study that was not played: in each cell regret ``mean`` times the square root of the round, and some spread."""
     spread = np.exp(0.1 * np.random.default_rng(0).normal(size=(seeds, 1)))
-    rounds = study.recorded
-    found = [
-        CellResult(
-            algorithm=c.algorithm_label,
-            environment=c.environment_label,
-            algorithm_settings=c.algorithm_settings,
-            environment_settings=c.environment_settings,
-            constants=c.constants,
-            num_rounds=study.length,
-            rounds=rounds,
-            seeds=np.arange(seeds),
-            records={"regret": mean(c) * np.sqrt(rounds) * spread},
-            status=np.zeros(seeds, np.int32),
-            status_round=np.zeros(seeds, np.int32),
-            seconds=1.0,
-        )
-        for c in cells(study)
-    ]
-    return StudyResult(
-        study.name, study.question, study.unit, study.reference, {"study": study.to_config()}, tuple(found)
-    )
+    return made_up.unplayed(study, lambda cell: {"regret": mean(cell) * np.sqrt(study.recorded) * spread})
 
 
 def tuned_best(chosen):

@@ -10,9 +10,7 @@ from experiments.experiment import discovered
 from experiments.table1 import bounds, calibrated, conclude, crossing, labels, sizes
 from experiments.table1.bounds import Size
 from jaxvar.algorithms.catalogue import CLAIMS
-from jaxvar.study.cells import cells
-from jaxvar.study.result import CellResult, StudyResult
-from tests.helpers.synthetic_study import cell, curves, study
+from tests.helpers.synthetic_study import cell, curves, study, unplayed
 
 SEEDS = 400
 POWER = {"rounds": 0.4, "dim": 1.2, "variance": 0.25}
@@ -25,44 +23,25 @@ def studies():
 
 def made_up(plan, *, seeds=SEEDS, kept=0.0, seconds=1.0):
     """A result of a study: regret by a law, least at multiplier ``kept``, below which the confidence event is lost."""
-    found = []
-    for one in cells(plan):
-        settings = one.environment_settings
+    spread = np.exp(0.1 * np.random.default_rng(1).normal(size=(seeds, 1)))
+
+    def dim_of(one):
+        return one.environment_settings.get("dim", 2)
+
+    def records(one):
         multiplier = next(iter(one.algorithm_settings.values()), 1.0)
-        noise, dim = settings["noise.std"], settings.get("dim", 2)
+        noise = one.environment_settings["noise.std"]
         scale = (
-            dim ** POWER["dim"]
+            dim_of(one) ** POWER["dim"]
             * max(noise, 0.01) ** (2 * POWER["variance"])
             * (1 + abs(np.log(max(multiplier, 1e-5) / kept)))
         )
-        spread = np.exp(0.1 * np.random.default_rng(1).normal(size=(seeds, 1)))
-        records = {"regret": scale * spread * plan.recorded.astype(float) ** POWER["rounds"]}
+        made = {"regret": scale * spread * plan.recorded.astype(float) ** POWER["rounds"]}
         if "confidence" in one.record:
-            records["confidence"] = np.full((seeds, len(plan.recorded), 1), multiplier >= kept)
-        found.append(
-            CellResult(
-                algorithm=one.algorithm_label,
-                environment=one.environment_label,
-                algorithm_settings=one.algorithm_settings,
-                environment_settings=settings,
-                constants=one.constants,
-                num_rounds=plan.length,
-                rounds=plan.recorded,
-                seeds=np.arange(seeds),
-                records=records,
-                status=np.zeros(seeds, np.int32),
-                status_round=np.zeros(seeds, np.int32),
-                seconds=seconds * dim**2,
-            )
-        )
-    return StudyResult(
-        name=plan.name,
-        question=plan.question,
-        unit="round",
-        reference=plan.reference,
-        config={"study": plan.to_config(), "runs": []},
-        cells=tuple(found),
-    )
+            made["confidence"] = np.full((seeds, len(plan.recorded), 1), multiplier >= kept)
+        return made
+
+    return unplayed(plan, records, seconds=lambda one: seconds * dim_of(one) ** 2, runs=[])
 
 
 def with_multipliers(plan, multiplier, only=None):

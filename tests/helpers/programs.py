@@ -1,11 +1,15 @@
-"""The programs that the engine compiles, seen from outside: which were called, with what, and how many there are."""
+"""Compiled programs: a trace for all tests, and those of the engine, seen from outside: which, with what, how many."""
 
 import contextlib
+import functools
 import os
 
 import jax
 
+import jaxvar as jv
 from jaxvar import engine
+
+trace = functools.partial(jax.jit, static_argnames=("num_rounds", "num_episodes"))(jv.trace)
 
 
 def quick_compilation():

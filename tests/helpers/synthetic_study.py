@@ -31,6 +31,30 @@ def study(cells, reference=None, **fields):
     return StudyResult(cells=tuple(cells), reference=reference, **(given | fields))
 
 
+def unplayed(plan, records, *, seconds=lambda one: 1.0, **config):
+    """The result of a study as if it had been played: ``records(cell)`` are the arrays of each of its cells by name."""
+    found = []
+    for one in plan.cells:
+        arrays = records(one)
+        found.append(
+            cell(
+                arrays["regret"],
+                algorithm=one.algorithm_label,
+                environment=one.environment_label,
+                algorithm_settings=one.algorithm_settings,
+                environment_settings=one.environment_settings,
+                constants=one.constants,
+                num_rounds=plan.length,
+                rounds=plan.recorded,
+                seeds=plan.first_seed + np.arange(len(arrays["regret"])),
+                records=arrays,
+                seconds=seconds(one),
+            )
+        )
+    about = {"name": plan.name, "question": plan.question, "unit": plan.unit}
+    return study(found, plan.reference, config={"study": plan.to_config(), **config}, **about)
+
+
 def curves(seed=0, seeds=40, scale=1.0, power=0.5, spread=0.3):
     """Regret ``scale * k^power`` times a log-normal factor of mean 1 for each seed, [seeds, records]."""
     factors = np.exp(spread * np.random.default_rng(seed).normal(size=(seeds, 1)) - spread**2 / 2)

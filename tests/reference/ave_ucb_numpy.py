@@ -71,40 +71,21 @@ def run_ave_ucb(
     noise_bound: float,
     delta: float,
     constants: dict[str, float],
-    alpha: float | None = None,
-    num_layers: int | None = None,
     cap: float | None = None,
     intersect: bool = False,
     ties: str = "lowest",
     tie_tolerance: float = 1e-9,
-    return_history: bool = False,
 ) -> Run:
-    """Play AVE-UCB on given arrays.
+    """Play AVE-UCB on given arrays; arguments as in `run_save`, and those below.
 
     a_k = argmax_a index_a;  learn in the lowest layer l with ||a_k||_{Sigma_l^-1} >= 2^-l, in none if there is none.
 
     Args:
-        arms: [K, N, d] decision sets.
-        means: [K, N] mean rewards.
-        noise: [K], or [K, N] of which the entry of the arm played is used.
-        uniform: [K] numbers in (0, 1), the random draws.
-        horizon: the K of the theorem, in alpha only.
-        noise_bound: R.
-        delta: failure probability.
-        constants: of the radius, see `radius_numpy`.
-        alpha: 1 / (R horizon^1.5) unless given; it sets L only.
-        num_layers: L, ceil(log2(1 / alpha)) unless given.
         cap: upper bound on every index, or None.
         intersect: also cut every index at the upper bound of `Plain`, and give the layers the other half of delta.
-        ties: "lowest" or "random".
-        tie_tolerance: see `ties_numpy`.
-        return_history: also return radius, estimate and variance sum of the layer that learned, round by round.
     """
     num_rounds, _, dim = arms.shape
-    if alpha is None:
-        alpha = 1.0 / (noise_bound * horizon**1.5)
-    if num_layers is None:
-        num_layers = layer_count(alpha)
+    num_layers = layer_count(1.0 / (noise_bound * horizon**1.5))
     layers = [Layer(layer, dim, constants) for layer in range(1, num_layers + 1)]
     plain = Plain(dim, noise_bound, delta) if intersect else None
     layer_delta = delta / 2.0 if intersect else delta
@@ -126,4 +107,4 @@ def run_ave_ucb(
         if plain is not None:
             plain.learn(past.x[row], past.reward[row])
         record.add(row, action, min(margin, gap), learned)
-    return record.finish(past, layers, return_history)
+    return record.finish(past, layers)

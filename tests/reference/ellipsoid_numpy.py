@@ -60,7 +60,8 @@ def run_ellipsoid(
         reward[row] = means[row, action[row]] + drawn_noise(noise, row, action[row])
         factors.append(factor_of(width[action[row]], noise_var[row, action[row]]))
         f, seen, rewards = np.array(factors), x[: row + 1], reward[: row + 1]
-        Sigma = lam * np.eye(dim) + (f[:, None] * seen).T @ seen
+        scaled = np.sqrt(f)[:, None] * seen  # so that the sum is symmetric, and precise to the last digits
+        Sigma = lam * np.eye(dim) + scaled.T @ scaled
         theta = np.linalg.inv(Sigma) @ np.sum((f * rewards)[:, None] * seen, axis=0)
         emp = float(np.sum(f * (rewards - seen @ theta) ** 2))
         beta = radius_of(factors, Sigma)

@@ -1,33 +1,22 @@
 """HF-UCRL-VTR+ (Zhou, Gu 2022), with its estimator HOME; values in [0, v] are divided by v before they are used."""
 
+import dataclasses
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from .mixture_mdp_numpy import Episodes, plan_episode
+from .mixture_mdp_numpy import Episodes, EpisodesRun, plan_episode
 from .moments_numpy import WeightedRidge, home, moment_feature, power
 
 
-class MomentRun(NamedTuple):
-    """What the twin did in each of K episodes; the fields shared with `ucrl_ave_numpy.AveRun` mean the same."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MomentRun(EpisodesRun):
+    """What the twin did in each of K episodes."""
 
-    state: np.ndarray  # [K, H] int
-    action: np.ndarray  # [K, H] int
-    next_state: np.ndarray  # [K, H] int
-    value: np.ndarray  # [K, H + 1, S]
-    q: np.ndarray  # [K, H, S, A]
-    policy: np.ndarray  # [K, H, S] int
-    regret: np.ndarray  # [K]
-    variance: np.ndarray  # [K]
-    value_variance: np.ndarray  # [K]
-    optimistic: np.ndarray  # [K] bool
-    margin: np.ndarray  # [K]
     layer: np.ndarray  # [K, H] int, 1 where f_0 is not zero
     weight: np.ndarray  # [K, H] 1 / (v sb_0) of the step
     Sigma: np.ndarray  # [M, d, d] after the last episode
     theta: np.ndarray  # [M, d] after the last episode
-    beta: np.ndarray  # [K]
     sb2: np.ndarray  # [K, H, M]
 
 
@@ -124,6 +113,5 @@ def run_moments(
         weight=weight,
         Sigma=np.array([one.Sigma for one in ridges]),
         theta=np.array([one.theta for one in ridges]),
-        beta=np.array(beta),
         sb2=sb2,
     )

@@ -76,4 +76,4 @@ def run_lin_vdts(
         if learned is not None:
             learned.learn(row, past, noise_bound, delta, num_layers, constants)
         record.add(row, action, margin, learned)
-    return record.finish(past, layers, return_history=True)._replace(num_active=num_active)
+    return record.finish(past, layers)._replace(num_active=num_active)

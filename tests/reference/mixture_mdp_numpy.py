@@ -9,6 +9,7 @@ Steps h are counted from 1 in formulas; arrays over steps start at 0, and a valu
 V_{H+1} = 0.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -83,7 +84,6 @@ class Plan(NamedTuple):
     """What an episode's planning gives."""
 
     value: np.ndarray  # [H + 1, S] V_{k,h}
-    q: np.ndarray  # [H, S, A] Q_{k,h}
     policy: np.ndarray  # [H, S] int
     features: np.ndarray  # [H, S, A, d] phi_{V_{k,h+1}}
     margin: float  # smallest margin of all the argmaxes
@@ -118,7 +118,6 @@ def plan_episode(
     horizon, num_states = tie_uniform.shape
     num_actions, dim = phi.shape[1], phi.shape[3]
     value = np.zeros((horizon + 1, num_states))
-    q = np.zeros((horizon, num_states, num_actions))
     policy = np.zeros((horizon, num_states), dtype=int)
     features = np.zeros((horizon, num_states, num_actions, dim))
     margin = np.inf
@@ -126,26 +125,36 @@ def plan_episode(
     for h in reversed(range(horizon)):
         features[h] = value_features(phi, value[h + 1])
         upper = upper_bound(features[h], h) if by_stage else upper_bound(features[h])
-        q[h] = np.clip(reward + upper, 0.0, value_bound)
-        value[h] = np.max(q[h], axis=1)
+        q = np.clip(reward + upper, 0.0, value_bound)
+        value[h] = np.max(q, axis=1)
         for s in range(num_states):
-            policy[h, s], gap = argmax_with_ties(q[h, s], everything, tie_uniform[h, s], ties, tie_tolerance)
+            policy[h, s], gap = argmax_with_ties(q[s], everything, tie_uniform[h, s], ties, tie_tolerance)
             margin = min(margin, gap)
-    return Plan(value, q, policy, features, margin)
+    return Plan(value, policy, features, margin)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EpisodesRun:
+    """What every episodic twin did in each of K episodes."""
+
+    state: np.ndarray  # [K, H] int, s_h
+    action: np.ndarray  # [K, H] int, a_h
+    next_state: np.ndarray  # [K, H] int, s_{h+1}
+    value: np.ndarray  # [K, H + 1, S] V_{k,h}
+    policy: np.ndarray  # [K, H, S] int, pi_k
+    regret: np.ndarray  # [K] V*_1(s_1) - V^{pi_k}_1(s_1), exact
+    variance: np.ndarray  # [K] sum over h of [V V*_{h+1}](s_h, a_h)
+    margin: np.ndarray  # [K] smallest |left - right| over the comparisons that decided the episode
 
 
 class Episodes:
-    """Plays the plans, and collects what every episodic twin returns.
-
-    The arrays have K rows: state, action, next_state [K, H]; value [K, H + 1, S]; q [K, H, S, A]; policy [K, H, S];
-    regret, variance, value_variance, optimistic and margin [K], as described in `ucrl_ave_numpy.AveRun`.
-    """
+    """Plays the plans, and collects the arrays of an `EpisodesRun`."""
 
     def __init__(
         self, phi: np.ndarray, reward: np.ndarray, theta_star: np.ndarray, num_played: int, horizon: int
     ) -> None:
         """No episode of `num_played` played yet."""
-        num_states, num_actions = reward.shape
+        num_states = reward.shape[0]
         self.reward = reward
         self.P = transitions(phi, theta_star)
         self.optimal = optimal_values(self.P, reward, horizon)
@@ -153,12 +162,9 @@ class Episodes:
         self.action = np.zeros((num_played, horizon), dtype=int)
         self.next_state = np.zeros((num_played, horizon), dtype=int)
         self.value = np.zeros((num_played, horizon + 1, num_states))
-        self.q = np.zeros((num_played, horizon, num_states, num_actions))
         self.policy = np.zeros((num_played, horizon, num_states), dtype=int)
         self.regret = np.zeros(num_played)
         self.variance = np.zeros(num_played)
-        self.value_variance = np.zeros(num_played)
-        self.optimistic = np.zeros(num_played, dtype=bool)
         self.margin = np.full(num_played, np.inf)
 
     def play(
@@ -170,10 +176,9 @@ class Episodes:
             After each step: its array index h, the feature phi_{V_{k,h+1}}(s_h, a_h) [d], and the target
             V_{k,h+1}(s_{h+1}).
         """
-        self.value[row], self.q[row], self.policy[row] = plan.value, plan.q, plan.policy
+        self.value[row], self.policy[row] = plan.value, plan.policy
         achieved = policy_values(self.P, self.reward, plan.policy)
         self.regret[row] = self.optimal[0, initial_state] - achieved[0, initial_state]
-        self.optimistic[row] = np.all(plan.value >= self.optimal - 1e-9)
         self.narrow(row, plan.margin)
         s = int(initial_state)
         for h in range(plan.policy.shape[0]):
@@ -182,7 +187,6 @@ class Episodes:
             self.narrow(row, gap)
             self.state[row, h], self.action[row, h], self.next_state[row, h] = s, a, arrived
             self.variance[row] += conditional_variance(self.P, self.optimal[h + 1])[s, a]
-            self.value_variance[row] += conditional_variance(self.P, plan.value[h + 1])[s, a]
             yield h, plan.features[h, s, a], float(plan.value[h + 1, arrived])
             s = arrived
 
@@ -192,16 +196,4 @@ class Episodes:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The collected arrays by name."""
-        return {
-            "state": self.state,
-            "action": self.action,
-            "next_state": self.next_state,
-            "value": self.value,
-            "q": self.q,
-            "policy": self.policy,
-            "regret": self.regret,
-            "variance": self.variance,
-            "value_variance": self.value_variance,
-            "optimistic": self.optimistic,
-            "margin": self.margin,
-        }
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(EpisodesRun)}

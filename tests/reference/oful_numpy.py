@@ -5,7 +5,8 @@ import math
 
 import numpy as np
 
-from .save_numpy import Run, drawn_noise
+from .ellipsoid_numpy import run_ellipsoid
+from .save_numpy import Run
 from .ties_numpy import argmax_with_ties
 
 
@@ -58,17 +59,14 @@ def run_oful(
     fixed_radius: float | None = None,
     ties: str = "lowest",
     tie_tolerance: float = 1e-9,
-    return_history: bool = False,
 ) -> Run:
-    """Play OFUL on given arrays; in the result L = 1, `layer` is always 1, `weight` always 1 and `Sigma` is V.
-
-        a_k = argmax_a <a, theta_{k-1}> + beta_{k-1} ||a||_{V_{k-1}^-1},   theta_t = V_t^-1 sum_{s<=t} r_s x_s
+    """Play OFUL on given arrays, those of `run_ellipsoid` but for the variances; all factors are 1 and `Sigma` is V.
 
     Args:
-        arms: [K, N, d] decision sets.
-        means: [K, N] mean rewards.
-        noise: [K], or [K, N] of which the entry of the arm played is used.
-        uniform: [K] numbers in (0, 1), the random draws.
+        arms: [K, N, d].
+        means: [K, N].
+        noise: [K], or [K, N].
+        uniform: [K].
         noise_bound: R, the sub-Gaussian scale.
         delta: failure probability.
         lam: ridge.
@@ -79,59 +77,33 @@ def run_oful(
         fixed_radius: replaces the radius unless None; 0 is the greedy rule.
         ties: "lowest" or "random".
         tie_tolerance: see `ties_numpy`.
-        return_history: also return radius, estimate and residual sum after each round.
     """
-    num_rounds, _, dim = arms.shape
-    action = np.zeros(num_rounds, dtype=int)
-    reward = np.zeros(num_rounds)
-    margin = np.zeros(num_rounds)
-    x = np.zeros((num_rounds, dim))
-    beta_after = np.zeros(num_rounds)
-    theta_after = np.zeros((num_rounds, dim))
-    emp_after = np.zeros(num_rounds)
-    radius_after = functools.partial(
-        oful_radius,
-        noise_bound=noise_bound,
-        delta=delta,
+
+    def radius_of(factors: list[float], V: np.ndarray) -> float:
+        return oful_radius(
+            V,
+            len(factors),
+            noise_bound=noise_bound,
+            delta=delta,
+            lam=lam,
+            theta_bound=theta_bound,
+            radius=radius,
+            norm_bound=norm_bound,
+            beta_scale=beta_scale,
+            fixed_radius=fixed_radius,
+        )
+
+    return run_ellipsoid(
+        arms,
+        means,
+        noise,
+        np.zeros(means.shape),
+        uniform,
         lam=lam,
-        theta_bound=theta_bound,
-        radius=radius,
-        norm_bound=norm_bound,
-        beta_scale=beta_scale,
-        fixed_radius=fixed_radius,
-    )
-    V = lam * np.eye(dim)
-    theta = np.zeros(dim)
-    beta = radius_after(V, 0)
-    emp = 0.0
-    for row in range(num_rounds):
-        inverse = np.linalg.inv(V)
-        width = np.sqrt(np.sum((arms[row] @ inverse) * arms[row], axis=1))
-        upper = arms[row] @ theta + beta * width
-        everything = np.ones(len(arms[row]), dtype=bool)
-        action[row], margin[row] = argmax_with_ties(upper, everything, uniform[row], ties, tie_tolerance)
-        x[row] = arms[row, action[row]]
-        reward[row] = means[row, action[row]] + drawn_noise(noise, row, action[row])
-        seen, rewards = x[: row + 1], reward[: row + 1]
-        V = lam * np.eye(dim) + seen.T @ seen
-        theta = np.linalg.inv(V) @ np.sum(rewards[:, None] * seen, axis=0)
-        emp = float(np.sum((rewards - seen @ theta) ** 2))
-        beta = radius_after(V, row + 1)
-        beta_after[row], theta_after[row], emp_after[row] = beta, theta, emp
-    return Run(
-        action=action,
-        layer=np.ones(num_rounds, dtype=int),
-        weight=np.ones(num_rounds),
-        reward=reward,
-        margin=margin,
-        theta=theta[None, :],
-        Sigma=V[None, :, :],
-        beta=np.array([beta]),
-        emp=np.array([emp]),
-        count=np.array([num_rounds]),
-        beta_after=beta_after if return_history else None,
-        theta_after=theta_after if return_history else None,
-        emp_after=emp_after if return_history else None,
+        factor_of=lambda width, variance: 1.0,
+        radius_of=radius_of,
+        ties=ties,
+        tie_tolerance=tie_tolerance,
     )
 
 

@@ -27,22 +27,11 @@ PAPER: dict[str, float] = {
 
 PAPER_FIXED: dict[str, float] = {
     # "replace 6R^2 by 9.62R^2 and 2^{-2l+4} by 2^{-2l+7}: the paper's Lemma on the variance estimate drops a factor 4".
-    "beta_scale": 1.0,
-    "sqrt_coef": 16.0,
-    "emp_coef": 8.0,
+    **PAPER,
     "log_coef": 9.62,
     "floor_coef": 128.0,
-    "cross_coef": 0.0,
-    "range_coef": 6.0,
-    "bias_coef": 2.0,
-    "initial_coef": 2.0,
-    "switch": 64.0,
-    "log_shift": 1.0,
-    "fallback_count": 8.0,
-    "fallback_weight": 0.0,
     "fallback_log": 9.62,
     "fallback_floor": 128.0,
-    "fallback_cross": 0.0,
 }
 
 TIGHT: dict[str, float] = {
@@ -70,22 +59,12 @@ TIGHT: dict[str, float] = {
 PRACTICAL: dict[str, float] = {
     # "emp in every layer, beta = c*(3.15*2^{-l} sqrt((2 emp + R^2 log/8) log) + 1.73*2^{-l} R log) + 2^{-l}"; c = 0.1
     # here; the preset has a measured c. The weight is that of a layer before the switch, of which there is none.
+    **TIGHT,
     "beta_scale": 0.1,
-    "sqrt_coef": 3.15,
     "emp_coef": 2.0,
     "log_coef": 1.0 / 8.0,
-    "floor_coef": 0.0,
     "cross_coef": 0.0,
-    "range_coef": 1.73,
-    "bias_coef": 1.0,
-    "initial_coef": 2.0,
     "switch": 0.0,
-    "log_shift": 0.0,
-    "fallback_count": 0.0,
-    "fallback_weight": 1.0,
-    "fallback_log": 0.0,
-    "fallback_floor": 0.0,
-    "fallback_cross": 0.0,
 }
 
 # The second form of radius, `sharp_radius`; |theta*| may be a millionth above 1, for rounding.

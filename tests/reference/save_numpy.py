@@ -32,7 +32,6 @@ class Run(NamedTuple):
     count: np.ndarray  # [L] int, |Psi_l|
     beta_after: np.ndarray | None = None  # [K] radius of the layer that learned, after the round; nan if none did
     theta_after: np.ndarray | None = None  # [K, d] likewise
-    emp_after: np.ndarray | None = None  # [K] likewise
     num_active: np.ndarray | None = None  # [K] int, SAVE: arms not eliminated where the round ended
 
 
@@ -172,12 +171,9 @@ def run_save(
     noise_bound: float,
     delta: float,
     constants: dict[str, float],
-    alpha: float | None = None,
-    num_layers: int | None = None,
     explore: str = "widest",
     ties: str = "lowest",
     tie_tolerance: float = 1e-9,
-    return_history: bool = False,
 ) -> Run:
     """Play SAVE on given arrays.
 
@@ -186,22 +182,17 @@ def run_save(
         means: [K, N] mean rewards.
         noise: [K], or [K, N] of which the entry of the arm played is used.
         uniform: [K] numbers in (0, 1), the random draws.
-        horizon: the K of the theorem, in alpha only.
+        horizon: the K of the theorem, in alpha = 1 / (R K^1.5) only.
         noise_bound: R.
         delta: failure probability.
         constants: of the radius, see `radius_numpy`.
-        alpha: 1 / (R horizon^1.5) unless given.
-        num_layers: L, ceil(log2(1 / alpha)) unless given.
         explore: which uncertain arm line 14 plays: "widest", "first", "random" or "optimistic".
         ties: "lowest" or "random", in every argmax.
         tie_tolerance: see `ties_numpy`.
-        return_history: also return radius, estimate and variance sum of the layer that learned, round by round.
     """
     num_rounds, _, dim = arms.shape
-    if alpha is None:
-        alpha = 1.0 / (noise_bound * horizon**1.5)
-    if num_layers is None:
-        num_layers = layer_count(alpha)  # Line 1
+    alpha = 1.0 / (noise_bound * horizon**1.5)
+    num_layers = layer_count(alpha)  # Line 1
     layers = [Layer(layer, dim, constants) for layer in range(1, num_layers + 1)]  # Line 2
     past = Past(np.zeros((num_rounds, dim)), np.zeros(num_rounds), np.zeros(num_rounds))
     record = Recorder(num_rounds, dim)
@@ -217,7 +208,7 @@ def run_save(
         if learned is not None:  # Lines 17-18; other layers stay as they are
             learned.learn(row, past, noise_bound, delta, num_layers, constants)
         record.add(row, action, margin, learned)
-    return record.finish(past, layers, return_history)._replace(num_active=num_active)
+    return record.finish(past, layers)._replace(num_active=num_active)
 
 
 def drawn_noise(noise: np.ndarray, row: int, action: int) -> float:
@@ -235,7 +226,6 @@ class Recorder:
         self.margin = np.full(num_rounds, np.inf)
         self.beta_after = np.full(num_rounds, np.nan)
         self.theta_after = np.full((num_rounds, dim), np.nan)
-        self.emp_after = np.full(num_rounds, np.nan)
 
     def add(self, row: int, action: int, margin: float, learned: Layer | None) -> None:
         """Note one round, after the layer that learned (if any) has been updated."""
@@ -245,9 +235,8 @@ class Recorder:
             self.layer[row] = learned.layer
             self.beta_after[row] = learned.beta
             self.theta_after[row] = learned.theta
-            self.emp_after[row] = learned.emp
 
-    def finish(self, past: Past, layers: list[Layer], return_history: bool) -> Run:
+    def finish(self, past: Past, layers: list[Layer]) -> Run:
         """The rounds, and the layers as they are now."""
         return Run(
             action=self.action,
@@ -260,7 +249,6 @@ class Recorder:
             beta=np.array([state.beta for state in layers]),
             emp=np.array([state.emp for state in layers]),
             count=np.array([len(state.psi) for state in layers]),
-            beta_after=self.beta_after if return_history else None,
-            theta_after=self.theta_after if return_history else None,
-            emp_after=self.emp_after if return_history else None,
+            beta_after=self.beta_after,
+            theta_after=self.theta_after,
         )

@@ -8,37 +8,26 @@ weight); those without a label are numbered to fit. Episodes k, steps h and laye
 over episodes and steps start at 0.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
 from .ave_ucb_numpy import Plain
-from .mixture_mdp_numpy import Episodes, plan_episode
+from .mixture_mdp_numpy import Episodes, EpisodesRun, plan_episode
 from .radius_numpy import episodic_radius
 
 
-class AveRun(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AveRun(EpisodesRun):
     """What the twin did in each of the episodes played (K here), and its L layers."""
 
-    state: np.ndarray  # [K, H] int, s_h
-    action: np.ndarray  # [K, H] int, a_h
-    next_state: np.ndarray  # [K, H] int, s_{h+1}
     layer: np.ndarray  # [K, H] int, the layer that learned, from 1; 0 if none did
     weight: np.ndarray  # [K, H] w_{k,h}; 0 if no layer learned
-    value: np.ndarray  # [K, H + 1, S] V_{k,h}
-    q: np.ndarray  # [K, H, S, A] Q_{k,h}
-    policy: np.ndarray  # [K, H, S] int, pi_k
-    regret: np.ndarray  # [K] V*_1(s_1) - V^{pi_k}_1(s_1), exact
-    variance: np.ndarray  # [K] sum over h of [V V*_{h+1}](s_h, a_h)
-    value_variance: np.ndarray  # [K] sum over h of [V V_{k,h+1}](s_h, a_h)
-    optimistic: np.ndarray  # [K] bool, V_{k,h}(s) >= V*_h(s) - 1e-9 for all h and s
-    beta: np.ndarray  # [K, L] radii used in the episode
-    theta: np.ndarray  # [K, L, d] estimates used in the episode
     emp: np.ndarray  # [K, L] sum over Psi_{k,l} of w^2 (V(s') - <theta_{k,l}, phi_V>)^2 used in the episode
     count: np.ndarray  # [L] int, |Psi_l| after the last episode
     Sigma: np.ndarray  # [L, d, d] after the last episode
     num_layers: int  # L
-    margin: np.ndarray  # [K] smallest |left - right| over the comparisons that decided the episode
 
 
 class Past(NamedTuple):
@@ -176,8 +165,6 @@ def run_ucrl_ave(
     episodes = Episodes(phi, reward, theta_star, num_played, horizon)
     layer = np.zeros((num_played, horizon), dtype=int)
     weight = np.zeros((num_played, horizon))
-    beta = np.zeros((num_played, num_layers))
-    theta = np.zeros((num_played, num_layers, dim))
     emp = np.zeros((num_played, num_layers))
     for k in range(num_played):  # Line 3
         for index, state in enumerate(layers):
@@ -194,7 +181,7 @@ def run_ucrl_ave(
                 constants=constants,
                 loss=state.emp + 4.0**-state.layer * state.lam * float(state.theta @ state.theta),
             )
-            beta[k, index], theta[k, index], emp[k, index] = state.beta, state.theta, state.emp
+            emp[k, index] = state.emp
         plan = plan_episode(  # Lines 4, 7 and 8, with the matrices of the episode start
             phi,
             reward,
@@ -217,8 +204,6 @@ def run_ucrl_ave(
         **episodes.arrays(),
         layer=layer,
         weight=weight,
-        beta=beta,
-        theta=theta,
         emp=emp,
         count=np.array([len(state.psi) for state in layers]),
         Sigma=np.array([state.Sigma for state in layers]),

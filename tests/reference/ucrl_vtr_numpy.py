@@ -6,30 +6,10 @@ clipped at Vmax.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from .mixture_mdp_numpy import Episodes, plan_episode
-
-
-class VtrRun(NamedTuple):
-    """What the twin did in each of K episodes; the fields shared with `ucrl_ave_numpy.AveRun` mean the same."""
-
-    state: np.ndarray  # [K, H] int
-    action: np.ndarray  # [K, H] int
-    next_state: np.ndarray  # [K, H] int
-    value: np.ndarray  # [K, H + 1, S]
-    q: np.ndarray  # [K, H, S, A]
-    policy: np.ndarray  # [K, H, S] int
-    regret: np.ndarray  # [K]
-    variance: np.ndarray  # [K]
-    value_variance: np.ndarray  # [K]
-    optimistic: np.ndarray  # [K] bool
-    beta: np.ndarray  # [K] radius used in the episode
-    theta: np.ndarray  # [K, d] estimate used in the episode
-    Sigma: np.ndarray  # [d, d] M after the last episode
-    margin: np.ndarray  # [K]
+from .mixture_mdp_numpy import Episodes, EpisodesRun, plan_episode
 
 
 def vtr_radius(
@@ -61,7 +41,7 @@ def run_ucrl_vtr(
     beta_scale: float = 1.0,
     ties: str = "lowest",
     tie_tolerance: float = 1e-9,
-) -> VtrRun:
+) -> EpisodesRun:
     """Play UCRL-VTR on given arrays.
 
         M = lam I + sum f f^T,   theta = M^-1 sum y f,   f = phi_{V_{k,h+1}}(s_h, a_h),   y = V_{k,h+1}(s_{h+1})
@@ -90,20 +70,18 @@ def run_ucrl_vtr(
     features = np.zeros((num_played * horizon, dim))
     targets = np.zeros(num_played * horizon)
     episodes = Episodes(phi, reward, theta_star, num_played, horizon)
-    beta = np.zeros(num_played)
-    theta = np.zeros((num_played, dim))
     M = lam * np.eye(dim)
     for k in range(num_played):
         seen, observed = features[: k * horizon], targets[: k * horizon]
         inverse = np.linalg.inv(M)
-        theta[k] = inverse @ np.sum(observed[:, None] * seen, axis=0)
-        beta[k] = vtr_radius(
+        theta = inverse @ np.sum(observed[:, None] * seen, axis=0)
+        beta = vtr_radius(
             M, delta=delta, lam=lam, norm_bound=norm_bound, value_bound=value_bound, beta_scale=beta_scale
         )
         plan = plan_episode(
             phi,
             reward,
-            lambda f, k=k, inverse=inverse: upper_bounds(theta[k], beta[k], inverse, f),
+            lambda f, theta=theta, beta=beta, inverse=inverse: upper_bounds(theta, beta, inverse, f),
             tie_uniform[k],
             value_bound=value_bound,
             ties=ties,
@@ -113,7 +91,7 @@ def run_ucrl_vtr(
             features[k * horizon + h], targets[k * horizon + h] = f, target
         seen = features[: (k + 1) * horizon]
         M = lam * np.eye(dim) + seen.T @ seen
-    return VtrRun(**episodes.arrays(), beta=beta, theta=theta, Sigma=M)
+    return EpisodesRun(**episodes.arrays())
 
 
 class Twin:

@@ -3,34 +3,23 @@
 Published: one pair of regressions per step h. Pooled: one pair for all steps, as in UCRL-RFE+.
 """
 
+import dataclasses
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from .mixture_mdp_numpy import Episodes, plan_episode
+from .mixture_mdp_numpy import Episodes, EpisodesRun, plan_episode
 from .moments_numpy import WeightedRidge, moment_feature
 
 
-class VtrPlusRun(NamedTuple):
-    """What the twin did in each of K episodes; the fields shared with `ucrl_ave_numpy.AveRun` mean the same."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VtrPlusRun(EpisodesRun):
+    """What the twin did in each of K episodes."""
 
-    state: np.ndarray  # [K, H] int
-    action: np.ndarray  # [K, H] int
-    next_state: np.ndarray  # [K, H] int
-    value: np.ndarray  # [K, H + 1, S]
-    q: np.ndarray  # [K, H, S, A]
-    policy: np.ndarray  # [K, H, S] int
-    regret: np.ndarray  # [K]
-    variance: np.ndarray  # [K]
-    value_variance: np.ndarray  # [K]
-    optimistic: np.ndarray  # [K] bool
-    margin: np.ndarray  # [K]
     layer: np.ndarray  # [K, H] int, the number of the pair of regressions that learned, 0 where f = 0
     weight: np.ndarray  # [K, H] 1 / sb of the step
     Sigma: np.ndarray  # [G, 2, d, d] after the last episode
     theta: np.ndarray  # [G, 2, d] after the last episode
-    beta: np.ndarray  # [K] beta_hat of the episode
     floor: np.ndarray  # [K, H] bool, whether sb^2 was v^2 / d
 
 
@@ -86,7 +75,6 @@ def run_ucrl_vtr_plus(
     episodes = Episodes(phi, reward, theta_star, num_played, horizon)
     layer = np.zeros((num_played, horizon), dtype=int)
     weight = np.zeros((num_played, horizon))
-    beta = np.zeros(num_played)
     floor = np.zeros((num_played, horizon), dtype=bool)
     for k in range(num_played):
         hat, check, tilde = radii(
@@ -100,7 +88,6 @@ def run_ucrl_vtr_plus(
             value_bound=v,
             beta_scale=beta_scale,
         )
-        beta[k] = hat
         stage = [horizon]  # plan_episode asks from h = H down to 1
 
         def upper(f: np.ndarray, hat: float = hat, stage: list[int] = stage) -> np.ndarray:
@@ -131,6 +118,5 @@ def run_ucrl_vtr_plus(
         weight=weight,
         Sigma=np.array([[r.Sigma for r in pair] for pair in pairs]),
         theta=np.array([[r.theta for r in pair] for pair in pairs]),
-        beta=beta,
         floor=floor,
     )

@@ -1,11 +1,12 @@
 """VarLin (Zhang, Yang, Ji, Du 2021) on a net: every slab is an explicit sum over all past steps."""
 
+import dataclasses
 import math
 from typing import NamedTuple
 
 import numpy as np
 
-from .mixture_mdp_numpy import Episodes, plan_episode
+from .mixture_mdp_numpy import Episodes, EpisodesRun, plan_episode
 from .nets_numpy import Box, clip, exponential_limit, half_sphere, middles, most, nearest_norm, phi, refined
 
 
@@ -18,20 +19,10 @@ class Seen(NamedTuple):
     group: int
 
 
-class VarLinRun(NamedTuple):
-    """What the twin did in K episodes; the first fields mean the same as in `ucrl_ave_numpy.AveRun`."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VarLinRun(EpisodesRun):
+    """What the twin did in K episodes."""
 
-    state: np.ndarray
-    action: np.ndarray
-    next_state: np.ndarray
-    value: np.ndarray
-    q: np.ndarray
-    policy: np.ndarray
-    regret: np.ndarray
-    variance: np.ndarray
-    value_variance: np.ndarray
-    optimistic: np.ndarray
-    margin: np.ndarray
     center: np.ndarray  # [K, d] of the box after each episode
     half: np.ndarray  # [K, d]
     alive: np.ndarray  # [K, N] bool

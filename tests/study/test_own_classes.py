@@ -3,9 +3,7 @@
 import hashlib
 import importlib
 import json
-import os
 import signal
-import subprocess
 import sys
 import textwrap
 import time
@@ -18,9 +16,9 @@ import pytest
 import jaxvar as jv
 from jaxvar import cli
 from jaxvar.study.result import merge
+from tests.helpers.processes import finish, start
 from tests.helpers.small_study import arrays, stored
 
-ROOT = Path(__file__).resolve().parents[2]
 MODULE = '''
 import dataclasses
 from typing import Any, NamedTuple
@@ -374,29 +372,17 @@ def test_killed_and_resumed_to_the_same_bytes(home):
     (home / "study.toml").write_text(
         textwrap.dedent(TOML).replace("seeds = 4", "seeds = 32\nchunk = 8").replace("rounds = 10", "rounds = 3000")
     )
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    clean |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
 
-    def start(folder):
+    def begin(folder):
         options = ["--out", folder, "--cache", "cache", "--no-progress", "--checkpoint-seconds", "0.01"]
-        return subprocess.Popen(
-            [sys.executable, "-m", "jaxvar.cli", "run", "study.toml", *options],
-            env=clean,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
+        return start("-m", "jaxvar.cli", "run", "study.toml", *options)
 
-    def finish(process):
-        _, errors = process.communicate(timeout=600)
-        assert process.returncode == 0, errors
-
-    finish(start("whole"))
-    process = start("out")
+    finish(begin("whole"))
+    process = begin("out")
     while process.poll() is None and not list(Path("out").glob("checkpoints/*/*")):
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    finish(start("out"))
+    finish(begin("out"))
     assert stored(Path("out"), ("shards", "checkpoints")) == stored(Path("whole"), ("shards", "checkpoints"))

@@ -719,7 +719,13 @@ def _traces(algorithm, environment, recorders):
     return True
 
 
-def _check_support(name):
+QUICK = ("oful", "uniform", "ucrl_vtr")
+SLOW = [pytest.param(n, marks=pytest.mark.slow) for n in factories.factory_names("algorithm") if n not in QUICK]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *SLOW])
+def test_support_is_known_without_tracing(name):
+    """What is said beforehand is what tracing finds."""
     factory = factories.public_factories()[name]
     known = {"dim": 2, "num_arms": 3, "horizon": 3, "num_rounds": 100, "num_episodes": 100, "norm_bound": 2.0}
     algorithm = build(factory, {"threshold": 0.5} if name == "cw_oful" else {}, known).target
@@ -729,26 +735,10 @@ def _check_support(name):
         "episodes": jv.mixture_mdp(3, 2, 2, 3),
     }
     for kind in factory.kinds:
-        refused = [r for r in factories.RECORDERS if unsupported(r, algorithm, problems[kind])]
+        refused = {r for r in factories.RECORDERS if unsupported(r, algorithm, problems[kind])}
         assert _traces(algorithm, problems[kind], [r for r in factories.RECORDERS if r not in refused])
-        for recorder in set(refused) - {
-            "layer_rounds"
-        }:  # which could be traced, but would count one layer that is none
+        for recorder in refused - {"layer_rounds"}:  # which could be traced, but would count one layer that is none
             assert not _traces(algorithm, problems[kind], [recorder])
-    return refused
-
-
-@pytest.mark.parametrize("name", ["oful", "uniform", "ucrl_vtr"])
-def test_support_is_known_without_tracing(name):
-    """What is said beforehand is what tracing finds."""
-    _check_support(name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", factories.factory_names("algorithm"))
-def test_support_of_every_algorithm(name):
-    """The same, for all of them."""
-    _check_support(name)
 
 
 def test_headline_has_the_objects_one_would_write_by_hand():

@@ -1,17 +1,14 @@
 """One study played by two processes on the loopback address, and on several devices: the bits of one process."""
 
-import os
-import pathlib
 import socket
-import subprocess
-import sys
 
 import pytest
 
 from jaxvar.commands import Run, run_command
+from tests.helpers import processes
+from tests.helpers.processes import finish
 from tests.helpers.small_study import stored
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 STUDY = """
 seeds = 40
 rounds = 80
@@ -52,40 +49,14 @@ def start(folder, devices, process=-1, coordinator="", *more, text=STUDY):
     study = (folder.parents[1] if folder.parent.is_file() else folder.parent) / "study.toml"
     study.parent.mkdir(parents=True, exist_ok=True)
     study.write_text(text)
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    clean |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    args = [study, folder, devices, process, coordinator, *more]
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, *map(str, args)],
-        env=clean,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return processes.start("-c", SCRIPT, study, folder, devices, process, coordinator, *more)
 
 
 def start_two(folder, dies=None):
     """Two processes with two devices each; the one with the number ``dies`` plays one shard and is killed."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
+    coordinator = f"127.0.0.1:{processes.free_port()}"
     fates = [[] if dies is None else ["dies" if i == dies else "lives"] for i in range(2)]
     return [start(folder, 2, i, coordinator, *fates[i]) for i in range(2)]
-
-
-def finish(*processes, code=0):
-    """Wait for all of them; returns what they wrote to standard error."""
-    said = []
-    try:
-        for process in processes:
-            _, errors = process.communicate(timeout=600)
-            assert process.returncode == code, errors
-            said.append(errors)
-        return said
-    finally:
-        for process in processes:
-            process.kill()  # one that waits for another that has failed
-            process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -139,14 +110,14 @@ def test_begun_on_one_device_and_ended_on_four(alone, tmp_path):
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_lost_process_is_named_and_all_resume(alone, tmp_path, lost):
     # One process is killed. The other would wait for it: it ends by itself and says which one is gone.
-    processes = start_two(tmp_path / "out", dies=lost)
+    both = start_two(tmp_path / "out", dies=lost)
     try:
-        processes[lost].communicate(timeout=600)
-        _, said = processes[1 - lost].communicate(timeout=30)
+        both[lost].communicate(timeout=600)
+        _, said = both[1 - lost].communicate(timeout=30)
     finally:
-        for process in processes:
+        for process in both:
             process.kill()
-    assert [process.returncode for process in processes] == ([-9, 1] if lost == 0 else [1, -9])
+    assert [process.returncode for process in both] == ([-9, 1] if lost == 0 else [1, -9])
     assert f"jaxvar: process {lost} " in said and "start all processes again by the same command" in said
     assert "Traceback" not in said
     finish(*start_two(tmp_path / "out"))

@@ -1,18 +1,14 @@
 """A study whose process is killed at random moments, and one that is asked to stop: real processes, real signals."""
 
-import os
-import pathlib
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
+from tests.helpers.processes import finish, start
 from tests.helpers.small_study import stored
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 STUDY = """
 seeds = 64
 rounds = 3000
@@ -36,28 +32,12 @@ def command(tmp_path_factory):
     """``command(folder, *options)``: starts the study, with compiled programs kept from one process to the next."""
     place = tmp_path_factory.mktemp("kill")
     (place / "study.toml").write_text(STUDY)
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    clean |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
 
-    def start(folder, *options):
-        args = [
-            "run",
-            str(place / "study.toml"),
-            "--out",
-            str(folder),
-            "--cache",
-            str(place / "cache"),
-            "--no-progress",
-        ]
-        return subprocess.Popen(
-            [sys.executable, "-m", "jaxvar.cli", *args, "--checkpoint-seconds", "0.01", *options],
-            env=clean,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def begin(folder, *options):
+        own = ["--out", folder, "--cache", place / "cache", "--no-progress", "--checkpoint-seconds", "0.01"]
+        return start("-m", "jaxvar.cli", "run", place / "study.toml", *own, *options)
 
-    return start
+    return begin
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +47,9 @@ def whole(command, tmp_path_factory):
     finish(command(tmp_path_factory.mktemp("warm") / "out"))  # so that the programs are in the cache
     process = command(folder)
     wait_for(process, lambda: (folder / "run.json").exists())
-    start = time.monotonic()
+    began = time.monotonic()
     finish(process)
-    return folder, time.monotonic() - start
-
-
-def finish(process):
-    _, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors
+    return folder, time.monotonic() - began
 
 
 def wait_for(process, happened):

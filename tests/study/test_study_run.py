@@ -304,27 +304,10 @@ def test_a_damaged_checkpoint_is_not_gone_on_from(whole, copy, capsys):
     assert said.count("are played from the start") == len(paths)  # nothing is said of checkpoints that were never there
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"cells": [{"hash": "../../../../etc"}]},
-        {"format": 99},
-        {"seeds": -1},
-        {"rounds": [3, 2]},
-        {"rounds": "x"},
-        {"unknown": 1},
-    ],
-    ids=lambda c: next(iter(c)),
-)
-def test_a_forged_run_json_is_refused(copy, change):
+def test_a_run_json_that_is_no_table_or_was_edited_is_refused(copy):
     path = copy / "run.json"
-    found = json.loads(path.read_text())
-    if "cells" in change:
-        change = {"cells": [{**found["cells"][0], **change["cells"][0]}]}
-    path.write_text(json.dumps({**found, **change}))
-    with pytest.raises(jv.RunError, match=r"run\.json cannot be read"):
-        jv.load(copy)
-    for text in ("[" * 100_000, "{", "\x00"):
+    edited = {**json.loads(path.read_text()), "seeds": 24}
+    for text in (json.dumps(edited), "[" * 100_000, "{", "\x00"):
         path.write_text(text)
         with pytest.raises(jv.RunError, match=r"run\.json cannot be read"):
             jv.load(copy)

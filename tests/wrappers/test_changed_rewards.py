@@ -1,6 +1,5 @@
 """``corrupted`` and ``drifting``: against their twins round by round, and in everything that takes an environment."""
 
-import functools
 from typing import NamedTuple
 
 import jax
@@ -12,13 +11,12 @@ import jaxvar as jv
 from jaxvar import testing
 from tests.algorithms.test_contract import Drifting as UsersBandit
 from tests.helpers import cases as table
+from tests.helpers.programs import trace
 from tests.reference.wrappers_numpy import Adversary, turned
 
 KEY = jax.random.key(3)
 DIM, NUM_ARMS, NUM_ROUNDS = 3, 5, 40
 NOISE = jv.noise.two_point(0.25)  # a power of two: rewards show exactly which noise was drawn
-
-trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 
 
 def bandit(fresh):

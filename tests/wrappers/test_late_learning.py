@@ -12,14 +12,14 @@ import pytest
 import jaxvar as jv
 from jaxvar import testing
 from tests.algorithms.test_contract import EpsilonGreedy, Pick
+from tests.helpers.programs import trace
+from tests.helpers.twins import draw_arms, drawn
 from tests.reference import oful_numpy, wrappers_numpy
 
 KEY = jax.random.key(3)
 DIM, NUM_ARMS, NUM_ROUNDS, SEED = 3, 6, 120, 4
 ENVIRONMENT = jv.linear_bandit(DIM, NUM_ARMS, noise=jv.noise.two_point(0.3))
 PRACTICAL = jv.constants.practical(beta_scale=0.2)
-
-trace = functools.partial(jax.jit, static_argnames="num_rounds")(jv.trace)
 
 
 def oful():
@@ -42,24 +42,9 @@ def twin_of(algorithm):
     )
 
 
-def uniforms(num_rounds):
-    """The number with which the algorithm's stream breaks ties in each round."""
-    stream = jax.random.fold_in(jax.random.fold_in(KEY, SEED), jv.game.STREAMS.index("algorithm"))
-
-    def draw(round):
-        return jv.random.uniform(
-            jv.random.bits(jv.random.key_words(jax.random.fold_in(stream, round)), ()), jnp.float32
-        )
-
-    return np.asarray(jax.vmap(draw)(jnp.arange(1, num_rounds + 1)))
-
-
 def problem(fixed):
     rng = np.random.default_rng(1)
-    theta = rng.normal(size=DIM)
-    theta /= np.linalg.norm(theta)
-    arms = rng.normal(size=(NUM_ARMS, DIM) if fixed else (NUM_ROUNDS, NUM_ARMS, DIM))
-    arms *= rng.uniform(0.5, 1.0, size=(*arms.shape[:-1], 1)) / np.linalg.norm(arms, axis=-1, keepdims=True)
+    theta, arms = draw_arms(rng, DIM, NUM_ARMS, (0.5, 1.0), None if fixed else NUM_ROUNDS)
     arms[..., -1, :] = arms[..., 0, :]  # a tie
     noise = 0.3 * rng.choice([-1.0, 1.0], size=(NUM_ROUNDS, NUM_ARMS))
     return jv.replay_bandit(arms, arms @ theta, noise, noise_var=noise**2)
@@ -79,7 +64,7 @@ def test_follows_its_twin(case):
     make, make_twin, fixed = CASES[case]
     ours = jax.tree.map(np.asarray, trace(make(), problem(fixed), KEY, num_rounds=NUM_ROUNDS, seed=SEED))
     assert ours.status == 0
-    twin, u, different = make_twin(), uniforms(NUM_ROUNDS), 0
+    twin, u, different = make_twin(), drawn(KEY, SEED, NUM_ROUNDS), 0
     for k in range(NUM_ROUNDS):
         action = twin.select(ours.arms[k], u[k], None)
         assert action == ours.action[k], f"round {k + 1}: the twin plays {action}, the algorithm {ours.action[k]}"
