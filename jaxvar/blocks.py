@@ -116,12 +116,13 @@ class _Value:
     both; ``written`` then makes the entries if somebody asks for them, by at most ``age`` equations.
     """
 
-    __slots__ = ("_array", "age", "differs", "rows", "written")
+    __slots__ = ("_array", "age", "differs", "rows", "spread", "written")
 
     def __init__(self, array: Any, differs: bool, rows: Any = None) -> None:
         self._array, self.differs, self.rows = array, differs, rows
         self.written: Callable[[], Any] | None = None
         self.age = 0
+        self.spread: dict[tuple[int, ...], jax.Array] = {}  # by shape: repeated once for all who read it
 
     @property
     def array(self) -> jax.Array:
@@ -213,11 +214,13 @@ class _Block:
 
     def spread(self, value: _Value, shape: Sequence[int]) -> jax.Array:
         """Return ``value``, a scalar or of ``shape``, as an array ``[*shape, *block]``."""
-        x = jnp.asarray(value.array)
-        num = x.ndim - self.num * value.differs
-        axes = (*range(num), *(range(len(shape), len(shape) + self.num) if value.differs else ()))
         target = (*shape, *self.block)
-        return x if x.shape == target else lax.broadcast_in_dim(x, target, axes)
+        if target not in value.spread:
+            x = jnp.asarray(value.array)
+            num = x.ndim - self.num * value.differs
+            axes = (*range(num), *(range(len(shape), len(shape) + self.num) if value.differs else ()))
+            value.spread[target] = x if x.shape == target else lax.broadcast_in_dim(x, target, axes)
+        return value.spread[target]
 
     def evaluate(self, program: _Flat, given: list[_Value]) -> list[_Value]:
         """Return the outputs of a flat program."""
@@ -655,6 +658,7 @@ def _flat(program: core.ClosedJaxpr) -> _Flat:
     acting: set[int] = set()  # numbers of equations that do more than to return something, such as printing
     equations: list[_Equation] = []
     constants: dict[_Atom, _Value] = {}
+    literals: dict[tuple[bytes, np.dtype[Any]], _Atom] = {}
 
     def constant(aval: Any, value: Any) -> _Atom:
         atom = _Atom(aval)
@@ -668,8 +672,14 @@ def _flat(program: core.ClosedJaxpr) -> _Flat:
         atoms.update((v, constant(v.aval, c)) for v, c in zip(jaxpr.constvars, program.consts, strict=True))
 
         def read(v: Any) -> _Atom:
-            literal = isinstance(v, core.Literal)
-            return constant(v.aval, np.asarray(v.val, v.aval.dtype)) if literal else atoms[v]
+            if not isinstance(v, core.Literal):
+                return atoms[v]
+            aval: Any = v.aval
+            value = np.asarray(v.val, aval.dtype)
+            key = (value.tobytes(), value.dtype)
+            if key not in literals:
+                literals[key] = constant(aval, value)
+            return literals[key]
 
         for e in jaxpr.eqns:
             invars = [read(v) for v in e.invars]

@@ -209,7 +209,7 @@ def find_twin(line: Line) -> tuple[Twin | None, str]:
 
 
 # Options of a twin that follow from others, and numbers that only its tests need.
-_DERIVED = {"alpha", "gamma", "iota", "num_layers", "return_history", "tie_tolerance"}
+_DERIVED = {"alpha", "gamma", "iota", "num_layers", "tie_tolerance"}
 
 
 def _numbers(line: Line, run: Callable[..., Any]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class RandomMdp:
         """Draw base kernels, weights and rewards."""
         if self.model_seed is not None:
             key = jax.random.key(self.model_seed)
-        kernels, weights, rewards = (random.fold_in(key, i) for i in range(3))
+        kernels, weights, rewards = random.fold_in(key, np.arange(3))
         base = self.kernels(kernels, (self.dim, self.num_states, self.num_actions, self.num_states))
         if self.is_sparse:
             base = _with_goal(base)
