@@ -27,6 +27,7 @@ _WHOLE_LOOPS = "xla_cpu_small_while_loop_byte_threshold=1000000000"
 _WIDEST_VECTORS = "--xla_cpu_prefer_vector_width=512"
 _NO_LIBRARY = "--xla_cpu_experimental_ynn_fusion_type="  # of reductions: it cannot be part of a native loop
 _NO_EMITTERS = "--xla_cpu_use_fusion_emitters=false"  # for what is outside of loops: compiled 0.1 to 0.4 s sooner
+_ONE_MODULE = "--xla_cpu_parallel_codegen_split_count=1"  # of it: UCRL-AVE's loops never wait for others (0.1 s sooner)
 
 
 class Verb(NamedTuple):
@@ -185,6 +186,8 @@ def tune_cpu(num_devices: int | None = None) -> None:
         flags = f"{flags} {_NO_LIBRARY}"
     if version < (0, 11) and "use_fusion_emitters" not in flags:
         flags = f"{flags} {_NO_EMITTERS}"
+    if version < (0, 11) and "parallel_codegen_split_count" not in flags:
+        flags = f"{flags} {_ONE_MODULE}"
     os.environ["XLA_FLAGS"] = flags.strip()
 
 
