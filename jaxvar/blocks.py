@@ -116,13 +116,13 @@ class _Value:
     both; ``written`` then makes the entries if somebody asks for them, by at most ``age`` equations.
     """
 
-    __slots__ = ("_array", "age", "differs", "rows", "spread", "written")
+    __slots__ = ("_array", "age", "differs", "repeated", "rows", "written")
 
     def __init__(self, array: Any, differs: bool, rows: Any = None) -> None:
         self._array, self.differs, self.rows = array, differs, rows
         self.written: Callable[[], Any] | None = None
         self.age = 0
-        self.spread: dict[tuple[int, ...], jax.Array] = {}  # by shape: repeated once for all who read it
+        self.repeated: dict[tuple[int, ...], jax.Array] = {}  # over a block, by shape: once for all who read it
 
     @property
     def array(self) -> jax.Array:
@@ -215,12 +215,12 @@ class _Block:
     def spread(self, value: _Value, shape: Sequence[int]) -> jax.Array:
         """Return ``value``, a scalar or of ``shape``, as an array ``[*shape, *block]``."""
         target = (*shape, *self.block)
-        if target not in value.spread:
+        if target not in value.repeated:
             x = jnp.asarray(value.array)
             num = x.ndim - self.num * value.differs
             axes = (*range(num), *(range(len(shape), len(shape) + self.num) if value.differs else ()))
-            value.spread[target] = x if x.shape == target else lax.broadcast_in_dim(x, target, axes)
-        return value.spread[target]
+            value.repeated[target] = x if x.shape == target else lax.broadcast_in_dim(x, target, axes)
+        return value.repeated[target]
 
     def evaluate(self, program: _Flat, given: list[_Value]) -> list[_Value]:
         """Return the outputs of a flat program."""
@@ -658,7 +658,7 @@ def _flat(program: core.ClosedJaxpr) -> _Flat:
     acting: set[int] = set()  # numbers of equations that do more than to return something, such as printing
     equations: list[_Equation] = []
     constants: dict[_Atom, _Value] = {}
-    literals: dict[tuple[bytes, np.dtype[Any]], _Atom] = {}
+    literals: dict[tuple[bytes, np.dtype[Any], tuple[int, ...]], _Atom] = {}
 
     def constant(aval: Any, value: Any) -> _Atom:
         atom = _Atom(aval)
@@ -676,7 +676,7 @@ def _flat(program: core.ClosedJaxpr) -> _Flat:
                 return atoms[v]
             aval: Any = v.aval
             value = np.asarray(v.val, aval.dtype)
-            key = (value.tobytes(), value.dtype)
+            key = (value.tobytes(), value.dtype, value.shape)
             if key not in literals:
                 literals[key] = constant(aval, value)
             return literals[key]

@@ -61,6 +61,29 @@ def test_fold_in_is_that_of_jax():
             np.testing.assert_array_equal(jax.random.key_data(ours), jax.random.key_data(theirs))
 
 
+@pytest.mark.parametrize("kind", ["threefry2x32", "rbg"])
+def test_fold_in_of_many_numbers_is_that_of_each(kind):
+    key = jax.random.key(5, impl=kind)
+    each = [jax.random.key_data(jax.random.fold_in(key, i)) for i in range(3)]
+    np.testing.assert_array_equal(jax.random.key_data(random.fold_in(key, np.arange(3))), each)
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (3, 2)])
+def test_gamma_variables_are_made_of_three_streams(shape):
+    """Proposals, their acceptance and the power come from streams 1, 2 and 3: stored problems depend on it."""
+    words, a = random.key_words(jax.random.key(9)), jnp.asarray(0.3)
+    x, u = (np.asarray(random.bits(words, (8, *shape), stream=i)) for i in (1, 2))
+    x, u = np.asarray(random.normal(jnp.asarray(x), a.dtype)), np.asarray(random.uniform(jnp.asarray(u), a.dtype))
+    last = np.asarray(random.uniform(random.bits(words, shape, stream=3), a.dtype))
+    d = 0.3 + 2 / 3
+    v = (1 + x / np.sqrt(9 * d)) ** 3
+    log_v = np.log(np.maximum(v, 1e-300))
+    accepted = (v > 0) & (np.log(u) < x * x / 2 + d * (1 - v + log_v))
+    assert accepted.any(axis=0).all()
+    chosen = np.take_along_axis(log_v, np.argmax(accepted, axis=0)[None], axis=0)[0]
+    np.testing.assert_allclose(random.log_gamma(words, a, shape), np.log(d) + chosen + np.log(last) / 0.3, rtol=1e-6)
+
+
 def test_fold_in_under_jit_and_vmap():
     """The simulator only ever calls it under transformations."""
     data = jnp.arange(500, dtype=jnp.uint32) * jnp.uint32(7919)
