@@ -561,16 +561,17 @@ _RULES: dict[str, Callable[..., Outputs | None]] = {
 
 
 def _is_long(equation: _Equation) -> bool:
-    """Return whether an equation reduces many numbers that are neighbours."""
+    """Return whether an equation reduces many numbers that are neighbours; of choices, whose order is free, a few."""
     shape = equation.invars[0].aval.shape
-    return equation.params["axes"] == (len(shape) - 1,) and shape[-1] >= _LANES
+    least = _LANES if equation.primitive.name == "reduce_sum" else _FEW + 1
+    return equation.params["axes"] == (len(shape) - 1,) and shape[-1] >= least
 
 
 def _reduced_in_lanes(equation: _Equation, x: Any) -> jax.Array:
     """Return a long reduction of one seed's numbers in as many lanes, which are reduced at the end.
 
     XLA's CPU compiler takes one number after the other (3.4 instead of 2.7 us of processor time per seed-round of OFUL
-    with 1,000 fixed arms).
+    with 1,000 fixed arms; 0.385 instead of 0.37 us per round of AVE-UCB with 20).
     """
     both, last = _REDUCTIONS[equation.primitive.name], x.ndim - 1
     lanes = x
@@ -583,8 +584,8 @@ def _reduced_in_lanes(equation: _Equation, x: Any) -> jax.Array:
             first = both(lanes[..., : size - whole], rest)
             lanes = lax.concatenate([first, lanes[..., size - whole :]], last)
     while lanes.shape[last] > _FEW:  # in halves, or XLA would make one of both reductions
-        half = lanes.shape[last] // 2
-        lanes = both(lanes[..., :half], lanes[..., half:])
+        num = lanes.shape[last]
+        lanes = both(lanes[..., : -(-num // 2)], lanes[..., num // 2 :])
     found: jax.Array = _bind(equation, [lanes])  # a reduction is not computed again for each of its uses
     return found
 

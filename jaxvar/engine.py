@@ -11,7 +11,7 @@ has to be kept. On a CPU the number of rounds is an argument, and one program pl
 of unknown length would ask the host after every round, so there each length is a program of its own.
 
 A CPU plays large problems, of 64 dimensions or 256 fixed arms or more, one run after the other: a block is then (), and
-what is a vector of one run fills the vector units.
+what is a vector of one run fills the vector units. So it does with fixed arms where a device has one run only.
 
 On a CPU a block has a second axis, of length one. LLVM unrolls the innermost loop of a kernel before it looks for
 vectors; with that axis innermost, the loop over the block's runs stays whole and becomes vector instructions.
@@ -49,6 +49,7 @@ Loop = tuple[C, dict[str, jax.Array], jax.Array, jax.Array]  # carry, store, slo
 Values = dict[int, jax.Array]  # number of a leaf -> its values
 
 _RUNS, _EVERYWHERE = PartitionSpec("runs"), PartitionSpec()
+_SPECS = (_EVERYWHERE, _RUNS, _EVERYWHERE, _EVERYWHERE, _RUNS)  # of a program's arguments
 _CPU_VECTOR = 64  # bytes; a block has as many runs as numbers fit into a vector of the widest registers
 _CPU_SEED_ROUNDS = 2**22  # per call: seconds, so that a progress bar moves and Ctrl-C is answered
 _CPU_CHUNKS = (128, 8192)  # but at least and at most
@@ -87,7 +88,7 @@ class Program:
           num_rounds: how many rounds.
         """
         with _without_collector():
-            out = self._program(num_rounds)(*self._placed(ids, 1, num_rounds, None))
+            out = self._program(num_rounds)(*self._args(ids, 1, num_rounds, None))
         many = self.mesh.is_multi_process
         found = multihost_utils.process_allgather(out, tiled=True) if many else jax.device_get(out)
         ending = ("status", "status_round")
@@ -105,7 +106,7 @@ class Program:
         if state is None:
             state = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self.shapes)
         with _without_collector():
-            return self._program(num_rounds)(*self._placed(ids, first, num_rounds, state))
+            return self._program(num_rounds)(*self._args(ids, first, num_rounds, state))
 
     def traced(self, num_rounds: int) -> Any:
         """Return what :meth:`play` would compile for this many rounds, traced: a loop of known length."""
@@ -153,30 +154,36 @@ class Program:
         accelerator = is_accelerator(self.mesh)
         return _compiled(kinds, block, self.mesh, num_rounds if known or accelerator else None, accelerator)
 
-    def _args(self, ids: Array, first: int, num_rounds: int, state: RunState | None) -> tuple[ArrayTree, ArrayTree]:
-        """Return the program's arguments and their placement: runs over the devices, all else everywhere."""
+    def _args(self, ids: Array, first: int, num_rounds: int, state: RunState | None) -> tuple[ArrayTree, ...]:
+        """Return the program's arguments: arrays of NumPy, which the call places, but for the state.
+
+        NumPy's arrays of several processes are placed here: each process has its part.
+        """
         recorders = tuple(as_pytree(r) for r in self.recorders)
         both = (as_pytree(self.algorithm), self.algorithm_values, as_pytree(self.environment), self.environment_values)
         runs = (ids[:2].T, np.moveaxis(game.seed_keys(self.key_data, ids[2]), -1, 0))
         args = ((*both, self.rounds, recorders), runs, np.int32(first), np.int32(num_rounds), state)
-        specs = (_EVERYWHERE, _RUNS, _EVERYWHERE, _EVERYWHERE, _RUNS)
-        return args, tuple(jax.tree.map(lambda _, spec=spec: spec, x) for x, spec in zip(args, specs, strict=True))
+        num_given = 0 if jax.process_count() > 1 else 4
+        placed = (jax.tree.map(self._placed(s), x) for s, x in zip(_SPECS[num_given:], args[num_given:], strict=True))
+        return *args[:num_given], *placed
 
-    def _placed(self, ids: Array, first: int, num_rounds: int, state: RunState | None) -> Any:
-        return jax.tree.map(self._place, *self._args(ids, first, num_rounds, state))
+    def _abstract(self, state: RunState | None) -> tuple[ArrayTree, ...]:
+        """Return arguments to trace with, of which the ``state`` is shapes."""
+        sharding = NamedSharding(self.mesh, _RUNS)
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), state)
+        return *self._args(np.zeros((3, self.chunk), np.int32), 1, 1, None)[:-1], shapes
 
-    def _abstract(self, state: RunState | None) -> Any:
-        def shape(x: Array, spec: PartitionSpec) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(self.mesh, spec))
-
-        return jax.tree.map(shape, *self._args(np.zeros((3, self.chunk), np.int32), 1, 1, state))
-
-    def _place(self, x: jax.Array | Array, spec: PartitionSpec) -> jax.Array:
+    def _placed(self, spec: PartitionSpec) -> Callable[[jax.Array | Array], jax.Array]:
+        """Return what places an array on all devices."""
         sharding = NamedSharding(self.mesh, spec)
-        if isinstance(x, jax.Array) and x.sharding.is_equivalent_to(sharding, x.ndim):
-            return x
-        x = np.asarray(x)
-        return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
+
+        def place(x: jax.Array | Array) -> jax.Array:
+            if isinstance(x, jax.Array) and x.sharding.is_equivalent_to(sharding, x.ndim):
+                return x
+            x = np.asarray(x)
+            return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
+
+        return place
 
 
 @contextlib.contextmanager
@@ -211,9 +218,8 @@ def _compiled(
     fields agree. ``length`` is the number of rounds, where it must be known.
     """
     share = functools.partial(_play_share, block=block, length=length, accelerator=accelerator)
-    specs = (_EVERYWHERE, _RUNS, _EVERYWHERE, _EVERYWHERE, _RUNS)
-    everywhere = jax.shard_map(share, mesh=mesh, in_specs=specs, out_specs=_RUNS, check_vma=False)
-    return jax.jit(everywhere, donate_argnums=4)
+    everywhere = jax.shard_map(share, mesh=mesh, in_specs=_SPECS, out_specs=_RUNS, check_vma=False)
+    return jax.jit(everywhere, in_shardings=tuple(NamedSharding(mesh, s) for s in _SPECS), donate_argnums=4)
 
 
 def _play_share(
@@ -378,7 +384,8 @@ def block_shape(chunk: int, mesh: Mesh, algorithm: object = None, environment: o
         getattr(algorithm, "dim", 0),
         getattr(environment, "fixed_arms", False) and getattr(environment, "num_arms", 0),
     )
-    is_large = any(isinstance(size, int) and size >= least for size, least in zip(sizes, _ALONE, strict=True))
+    limits = _ALONE if share > 1 else (_ALONE[0], 1)
+    is_large = any(isinstance(size, int) and size >= least for size, least in zip(sizes, limits, strict=True))
     return () if is_large else (math.gcd(share, widest_block()), 1)
 
 

@@ -1,6 +1,7 @@
 """The program of many runs: stretches, chunks, devices and growth change what is computed when, and no number."""
 
 import dataclasses
+import functools
 import types
 
 import jax
@@ -147,7 +148,7 @@ def test_one_program_plays_any_stretch():
 def test_a_stretch_of_known_length_has_the_same_bits():
     # An accelerator gets a loop of known length, which is another program.
     made = program(jv.oful(2), bandit())
-    known = jax.device_get(made._program(K, known=True)(*made._placed(runs(), 1, K, None)))
+    known = jax.device_get(made._program(K, known=True)(*made._args(runs(), 1, K, None)))
     for name, values in made.play(runs(), K).items():
         np.testing.assert_array_equal(known[name][:, :-1] if known[name].ndim > 1 else known[name], values)
     with form_for(True):
@@ -245,6 +246,8 @@ def test_large_problems_are_played_run_by_run():
     shapes = [block_shape(16, one_device(), jv.oful(2), environment) for environment in (few, many, fresh)]
     assert shapes == [(8, 1), (), (8, 1)]
     assert [block_shape(16, one_device(), jv.oful(dim), few) for dim in (63, 64)] == [(8, 1), ()]
+    alone = [block_shape(1, one_device(), jv.oful(2), environment) for environment in (few, many, fresh)]
+    assert alone == [(), (), (1, 1)]
     assert block_shape(16, one_device(), object(), object()) == (8, 1)  # anybody's own
 
 
@@ -256,6 +259,15 @@ def test_runs_of_a_large_problem_are_those_of_one_seed(fresh):
     for seed in (0, CHUNK - 1):
         one = jv.run(algorithm, environment, KEY, num_rounds=K, seed=seed, record_at=ROUNDS.tolist())
         np.testing.assert_allclose(found[seed], one.regret, rtol=1e-9)
+
+
+@pytest.mark.parametrize("made", [jv.oful, jv.save, jv.ave_ucb], ids=lambda made: made.__name__)
+def test_a_seed_by_itself_is_that_of_many(made):
+    # A device that has one run of fixed arms fills its lanes with arms.
+    algorithm = made(10) if made is jv.oful else made(10, 300, constants="practical")
+    play = functools.partial(jv.simulate, algorithm, jv.linear_bandit(10, 20), key=KEY, num_rounds=300)
+    many, one = play(num_seeds=16), play(num_seeds=1, first_seed=3)
+    np.testing.assert_allclose(one.regret[0], many.regret[3], rtol=1e-9)
 
 
 # --- growth ---

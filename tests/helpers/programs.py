@@ -46,7 +46,9 @@ class _Noted:
 
     def __call__(self, *args):
         # Shapes only: the arrays themselves must not be kept alive.
-        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), args)
+        shapes = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=getattr(x, "sharding", None)), args
+        )
         self._calls.append((self._program, shapes))
         return self._program(*args)
 
