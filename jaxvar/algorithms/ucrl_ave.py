@@ -7,7 +7,6 @@ over layers start with layer 1. Stages are counted from 0, episodes from 1.
 from __future__ import annotations
 
 import functools
-import operator
 from typing import NamedTuple
 
 import jax
@@ -32,6 +31,7 @@ from jaxvar.lowering import (
     combine,
     computed_once,
     each_used_layer,
+    largest,
     least_over_layers,
     quadratic,
     transform,
@@ -153,13 +153,16 @@ class UcrlAve(ConfidentPlanner):
         shapes = layers.scaled_inv * (beta**2 / ridge.scales(self.capacity, self.dtype))[:, None, None]
         is_used, slope, none = layers.count > 0, self.empty_slope(state, beta), float(np.finfo(self.dtype).max)
 
-        traces = functools.reduce(operator.add, (shapes[:, j, j] for j in range(self.dim)))
+        # No eigenvalue is above the largest sum of a row.
+        row_sums = combine(jnp.abs(shapes.swapaxes(0, 1)), jnp.ones((self.dim, 1, 1), self.dtype))
+        largest_sums = largest(jnp.moveaxis(row_sums, 1, 0))
 
-        def steepness(theta_hat: jax.Array, trace: jax.Array) -> jax.Array:
-            return (jnp.sqrt(combine(theta_hat, theta_hat)) + jnp.sqrt(trace))[None]
+        def steepness(theta_hat: jax.Array, most: jax.Array) -> jax.Array:
+            return (jnp.sqrt(combine(theta_hat, theta_hat)) + jnp.sqrt(most))[None]
 
         # A layer bounds by at most its steepness times |f|. Those without data bound by slope |f|: mostly by more.
-        steepest = least_over_layers(steepness, jnp.full(1, none, self.dtype), is_used, layers.theta_hat, traces)[0]
+        unbounded = jnp.full(1, none, self.dtype)
+        steepest = least_over_layers(steepness, unbounded, is_used, layers.theta_hat, largest_sums)[0]
         may_be_least = computed_once(slope - steepest) <= 0
 
         def bound(feature: jax.Array) -> jax.Array:  # line 7
