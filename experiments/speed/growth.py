@@ -170,7 +170,7 @@ def sized(axis: str, algorithm: str, fresh: bool, value: int, seconds: float) ->
         unit, steps = LANES, base.horizon
     total = seconds * FLOPS_PER_SECOND / flops / steps  # rounds or episodes of all seeds
     if axis == "seeds":
-        seeds, turns = value, min(max(int(total / value), 16 if steps > 1 else 256), 50_000)
+        seeds, turns = value, min(max(int(total / value), 16 if steps > 1 else 256), 200_000)
     else:
         turns = min(max(int(total / 512), 256 // steps), 2000)
         seeds = min(max(int(total / turns) // unit, 1) * unit, 4096)
