@@ -164,14 +164,19 @@ class Program:
         runs = (ids[:2].T, np.moveaxis(game.seed_keys(self.key_data, ids[2]), -1, 0))
         args = ((*both, self.rounds, recorders), runs, np.int32(first), np.int32(num_rounds), state)
         num_given = 0 if jax.process_count() > 1 else 4
+        given = jax.tree.map(lambda x: np.asarray(x) if isinstance(x, jax.Array) else x, args[:num_given])
         placed = (jax.tree.map(self._placed(s), x) for s, x in zip(_SPECS[num_given:], args[num_given:], strict=True))
-        return *args[:num_given], *placed
+        return *given, *placed
 
     def _abstract(self, state: RunState | None) -> tuple[ArrayTree, ...]:
-        """Return arguments to trace with, of which the ``state`` is shapes."""
-        sharding = NamedSharding(self.mesh, _RUNS)
-        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), state)
-        return *self._args(np.zeros((3, self.chunk), np.int32), 1, 1, None)[:-1], shapes
+        """Return the shapes and types of the arguments, of which ``state`` is those of the state."""
+        *given, _ = self._args(np.zeros((3, self.chunk), np.int32), 1, 1, None)
+
+        def shape(x: Any, spec: PartitionSpec | None = None) -> jax.ShapeDtypeStruct:
+            sharding = getattr(x, "sharding", None) if spec is None else NamedSharding(self.mesh, spec)
+            return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
+
+        return *jax.tree.map(shape, given), jax.tree.map(lambda x: shape(x, _RUNS), state)
 
     def _placed(self, spec: PartitionSpec) -> Callable[[jax.Array | Array], jax.Array]:
         """Return what places an array on all devices."""

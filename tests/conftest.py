@@ -7,6 +7,7 @@ import os
 
 import jax
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 from jaxvar.cli import tune_cpu
 from jaxvar.lowering import form_for
@@ -73,3 +74,14 @@ def pytest_configure(config):
         form = contextlib.ExitStack()
         form.enter_context(form_for(chosen == "accelerator"))
         config.add_cleanup(form.close)
+
+
+@pytest.fixture
+def compiled_anew():
+    """Keep no programs: a compiler without its device cannot read one again."""
+    folder = jax.config.jax_compilation_cache_dir
+    for chosen in (None, folder):
+        jax.config.update("jax_compilation_cache_dir", chosen)
+        compilation_cache.reset_cache()
+        if chosen is None:
+            yield

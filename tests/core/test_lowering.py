@@ -397,6 +397,15 @@ def test_uncompiled(function):
     assert_is_a_loop(function, (7,), inputs((7,), (True, False)), (True, False), compiled=False)
 
 
+@pytest.mark.parametrize("num", [3, 8, 9, 32, 33])
+@pytest.mark.parametrize("accelerator", [False, True])
+def test_one_number_of_each_column_is_taken(num, accelerator):
+    values, index = np.random.default_rng(num).normal(size=(num, 40)), np.arange(40, dtype=np.int32) % num
+    with form_for(accelerator):
+        found = lowering.take(jnp.asarray(values), jnp.asarray(index))
+    np.testing.assert_array_equal(found, values[index, np.arange(40)].astype(found.dtype))
+
+
 def test_no_seed_need_take_the_other_branch():
     """All, none or some: the values are those of a loop."""
     y = jnp.arange(3.0)

@@ -30,6 +30,8 @@ from experiments.speed.graphs import (
 )
 from experiments.speed.kernels import MissingCompiler, devices, measure_graph, precision, target
 
+pytestmark = pytest.mark.usefixtures("compiled_anew")
+
 STORED = Path(__file__).with_name("graph_dump.txt")
 SMALL = Comparison(dim=3, arms=4, rounds=50, states=3, actions=2, features=2, horizon=3, episodes=20)
 

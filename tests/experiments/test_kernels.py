@@ -26,6 +26,8 @@ from experiments.speed.kernels import (
 )
 from jaxvar import engine
 
+pytestmark = pytest.mark.usefixtures("compiled_anew")
+
 SMALL = Comparison(dim=3, arms=4, rounds=50)
 
 # A scan of 7 turns. In each turn: a fusion, a copy, an update of one row of a store, a sort through a call, and 3 turns
