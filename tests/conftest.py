@@ -80,8 +80,8 @@ def pytest_configure(config):
 def compiled_anew():
     """Keep no programs: a compiler without its device cannot read one again."""
     folder = jax.config.jax_compilation_cache_dir
-    for chosen in (None, folder):
-        jax.config.update("jax_compilation_cache_dir", chosen)
-        compilation_cache.reset_cache()
-        if chosen is None:
-            yield
+    jax.config.update("jax_compilation_cache_dir", None)
+    compilation_cache.reset_cache()
+    yield
+    jax.config.update("jax_compilation_cache_dir", folder)
+    compilation_cache.reset_cache()
