@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -166,7 +167,8 @@ class LinearArms:
     def _arms(self, words: jax.Array) -> jax.Array:
         if not isinstance(self.arms, Drawn):
             return jnp.asarray(self.arms)
-        drawn = draw_arms(words, self.num_arms, self.dim, self.kind, jnp.result_type(self.norm_bound))
+        dtype = jnp.result_type(self.norm_bound)
+        drawn = draw_arms(words, self.num_arms, self.dim, self.kind, dtype, fresh=self.fresh)
         return drawn * self.norm_bound
 
 
@@ -221,10 +223,15 @@ class LinearBandit(LinearArms):
 linear_bandit = factory(LinearBandit)
 
 
-def draw_arms(words: jax.Array, num_arms: int, dim: int, kind: str, dtype: DTypeLike) -> jax.Array:
-    """Return arms ``[num_arms, dim]`` of a kind of :data:`ARMS` from the words ``[2]`` of a key."""
+def draw_arms(
+    words: jax.Array, num_arms: int, dim: int, kind: str, dtype: DTypeLike, *, fresh: bool = False
+) -> jax.Array:
+    """Return arms ``[num_arms, dim]`` of a kind of :data:`ARMS` from the words ``[2]`` of a key.
+
+    Directions on the sphere that are drawn anew in every round may have float32's digits; all norms are 1 in ``dtype``.
+    """
     if kind == "sphere":
-        return unit_rows(lambda i: random.bits_at(words, i), lambda word: random.normal(word, dtype), num_arms, dim)
+        return unit_rows(functools.partial(random.bits_at, words), random.normal, num_arms, dim, dtype, fresh=fresh)
     word = random.bits(words, (num_arms, dim))
     if kind == "hypercube":
         return computed_once(random.signs(word, dtype) * np.asarray(dim**-0.5, dtype))

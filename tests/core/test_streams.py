@@ -129,7 +129,7 @@ def test_simulations_draw_from_these_keys():
         trace = play(jnp.int32(seed))
         contexts, noise, algorithm = keys("seeds")[:, :, seed, :6]
         for k in range(6):
-            arms = draw_arms(contexts[:, k], 4, 3, "sphere", jnp.float64)
+            arms = draw_arms(contexts[:, k], 4, 3, "sphere", jnp.float64, fresh=True)
             np.testing.assert_allclose(trace.arms[k], arms, atol=1e-15)
             side = jv.Side(jnp.zeros(4))
             key = jax.random.wrap_key_data(algorithm[:, k], impl="threefry2x32")
