@@ -728,13 +728,15 @@ def _of_parts(equation: _Equation, made: dict[_Atom, int], equations: list[_Equa
         part = stack.invars[equation.params["start_indices"][0]]
         return [equation._replace(primitive=lax.broadcast_in_dim_p, params=params, invars=[part])]
     for x in waiting:  # to which more are added
+        if x in rows:
+            continue
         rows[x] = _Atom(x.aval.update(shape=(1, *x.aval.shape[1:])))
         if x in made:
             e = equations[made[x]]
             spread = e.params.get("broadcast_dimensions", (1,))[:1] in ((), (0,))
             if not (e.primitive.name in _BY_ENTRY or e.params.get("axis", 0) > 0 or spread):
                 return []
-            waiting += [y for y in e.invars if y.aval.shape and y not in rows]
+            waiting += [y for y in e.invars if y.aval.shape]
         elif x.aval.ndim != 1:
             return []
     own = {**equation.params, "slice_sizes": (1,)}

@@ -304,8 +304,8 @@ def take(values: jax.Array, index: jax.Array) -> jax.Array:
 
     An ``index []`` picks one row; an index of more axes meets those of the values after the first. One of more than 32
     rows a CPU does look up: of 100 fresh arms the sum took a sixth of OFUL's time, the look-up takes a hundredth.
-    An accelerator does so where all rows have more than 96 numbers (with the layers of :func:`learn_in_layer` 7,863
-    instead of 12,195 bytes per seed-round of SAVE with fresh arms). One number of each of several rows a CPU chooses by
+    An accelerator does so where all rows have more than 96 numbers (with :func:`learn_in_layer` 7,863 instead of 12,195
+    bytes per seed-round of SAVE with fresh arms that are stored). One number of each of several rows a CPU chooses by
     one comparison after the other: the sum would be taken in lanes of what is summed, and their reduction was a tenth
     of UCRL-AVE's time with 16 actions.
     """
