@@ -8,11 +8,12 @@ about compilers.
 from __future__ import annotations
 
 import contextvars
+import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -147,7 +148,8 @@ def quadratic(arms: jax.Array, matrix: Any) -> jax.Array:
 
     Up to d = 12 half a matrix is written out (0.86 instead of 0.96 us of processor time per seed-round of AVE-UCB with
     fresh arms). Above that a CPU takes a row at a time, what is below a group of rows counted twice: time as d^2, and a
-    program of d / 16 loops (13 instead of 20 us per seed-round of OFUL at d = 64).
+    program of d / 16 loops (13 instead of 20 us per seed-round of OFUL at d = 64). An accelerator doubles arms: doubled
+    entries it would store.
     """
     dim = arms.shape[1]
     if is_alone() and dim > _UNROLL_SQUARE:
@@ -157,7 +159,7 @@ def quadratic(arms: jax.Array, matrix: Any) -> jax.Array:
         for i in range(dim):
             half = matrix[i, i] * arms[:, i]
             for j in range(i):
-                half = half + 2 * matrix[i, j] * arms[:, j]
+                half = half + (matrix[i, j] * (2 * arms[:, j]) if on_accelerator() else 2 * matrix[i, j] * arms[:, j])
             halves.append(half * arms[:, i])
         return jnp.maximum(functools.reduce(operator.add, halves), 0)
     if on_accelerator():
@@ -230,30 +232,28 @@ def unit_rows(
     num: int,
     dim: int,
     dtype: DTypeLike,
-    *,
-    fresh: bool,
+    norm: Any = 1,
+    fresh: bool = False,
 ) -> jax.Array:
-    """Return rows of norm 1, [num, dim], in the directions of ``normal(bits(index), dtype)`` for each number's index.
+    """Return rows of a ``norm``, [num, dim], in the directions of ``normal(bits(index), dtype)`` for each index.
 
     A CPU stores the bits before it makes numbers of them: in one loop a chain of operations would be longer than what
-    its registers hold of it (0.61 instead of 0.72 us of processor time per seed-round of OFUL with fresh arms). An
-    accelerator draws column by column: its compiler then draws twice, for the lengths and for the rows, and stores no
-    words (12,091 instead of 15,287 bytes per seed-round of SAVE with fresh arms, where products with arms are also
-    written out).
-
-    Rows that are drawn anew in every round get float32's digits on a CPU (26 instead of 31 us of processor time per
-    seed-round of SAVE with 1,000 arms). What an accelerator draws twice would differ by as much.
+    its registers hold of it (0.61 instead of 0.72 us of processor time per seed-round of OFUL with fresh arms). Rows
+    that are drawn anew in every round get float32's digits (26 instead of 31 us per seed-round of SAVE with 1,000
+    arms). An accelerator draws column by column, in each kernel that looks at the rows, which would differ by as much;
+    it stores no words.
     """
-    index = jnp.arange(num * dim, dtype=jnp.uint32).reshape(num, dim)
     if on_accelerator() and dim <= _UNROLL_SQUARE:
-        columns = [normal(bits(index[:, j]), dtype) for j in range(dim)]
+        first = np.arange(0, num * dim, dim, dtype=np.uint32)
+        columns = [normal(bits(jnp.add(first, np.uint32(j))), dtype) for j in range(dim)]
         length = jnp.sqrt(functools.reduce(operator.add, (x * x for x in columns)))
-        return jnp.stack([x / jnp.maximum(length, np.finfo(length.dtype).tiny) for x in columns], axis=1)
+        return jnp.stack([x / jnp.maximum(length, np.finfo(length.dtype).tiny) * norm for x in columns], axis=1)
+    index = jnp.arange(num * dim, dtype=jnp.uint32).reshape(num, dim)
     if on_accelerator():
         z = normal(bits(index), dtype)
     else:
         z = normal(_stored(bits, index), np.float32 if fresh else dtype).astype(dtype)
-    return z / jnp.maximum(jnp.sqrt(jnp.sum(z * z, axis=1)), np.finfo(z.dtype).tiny)[:, None]
+    return z / jnp.maximum(jnp.sqrt(jnp.sum(z * z, axis=1)), np.finfo(z.dtype).tiny)[:, None] * norm
 
 
 def _stored(function: Callable[[jax.Array], jax.Array], index: jax.Array) -> jax.Array:
@@ -316,8 +316,8 @@ def take(values: jax.Array, index: jax.Array) -> jax.Array:
 
     An ``index []`` picks one row; an index of more axes meets those of the values after the first. One of more than 32
     rows a CPU does look up: of 100 fresh arms the sum took a sixth of OFUL's time, the look-up takes a hundredth.
-    An accelerator does so where all rows have more than 96 numbers (with the layers of :func:`learn_in_layer` 7,863
-    instead of 12,195 bytes per seed-round of SAVE with fresh arms). One number of each of several rows a CPU chooses by
+    An accelerator does so where all rows have more than 96 numbers (with :func:`learn_in_layer` 7,863 instead of 12,195
+    bytes per seed-round of SAVE with fresh arms that are stored). One number of each of several rows a CPU chooses by
     one comparison after the other: the sum would be taken in lanes of what is summed, and their reduction was a tenth
     of UCRL-AVE's time with 16 actions.
     """
@@ -445,27 +445,33 @@ def _deepest(is_used: jax.Array) -> jax.Array:
     return -_least_of_block.bind(-number)
 
 
-class _InStack(NamedTuple):
-    """A matrix of a stack ``[L, d, d]`` that :func:`quadratic` reads row by row, where it is.
+@dataclasses.dataclass(frozen=True)
+class _InStack:
+    """A matrix of a stack ``[L, d, d]`` that :func:`quadratic` reads row by row, or entry by entry, where it is.
 
     XLA would copy a whole one first: 9.4 instead of 8.5 us of processor time per seed-round of SAVE at d = 64, fresh
-    arms.
+    arms. An accelerator would read whole matrices instead of halves: 720 more bytes.
     """
 
     stack: jax.Array
-    number: jax.Array  # []
+    number: jax.Array | int  # []
+
+    def __getitem__(self, place: tuple[int, int]) -> jax.Array:
+        """Return an entry, []."""
+        return self.stack[(self.number, *place)]
 
     def row(self, i: jax.Array) -> jax.Array:
         """Return row ``i []``, [d]."""
         return lax.dynamic_slice(self.stack, (self.number, i, np.uint32(0)), (1, 1, self.stack.shape[2]))[0, 0]
 
 
-def _slice(stacks: T, i: jax.Array) -> T:
-    """Return layer ``i []`` of a pytree of arrays ``[capacity, ...]``; one seed's long matrices stay where they are."""
+def _slice(stacks: T, i: jax.Array | int) -> T:
+    """Return layer ``i []`` of a pytree of arrays ``[capacity, ...]``; matrices read in parts stay where they are."""
 
     def layer(v: jax.Array) -> Any:
-        is_long = is_alone() and v.ndim == 3 and v.shape[2] > _UNROLL_SQUARE
-        return _InStack(v, i) if is_long else lax.dynamic_index_in_dim(v, i, keepdims=False)
+        if v.ndim == 3 and (on_accelerator() if v.shape[2] <= _UNROLL_SQUARE else is_alone()):
+            return _InStack(v, i)
+        return v[i] if isinstance(i, int) else lax.dynamic_index_in_dim(v, i, keepdims=False)
 
     return jax.tree.map(layer, stacks)
 
@@ -486,9 +492,9 @@ def down_layers(
     """
     capacity = jax.tree.leaves(stack)[0].shape[0]
     if on_accelerator():
-        seen = jax.vmap(look)(stack)
         for i in range(capacity):
-            start = enter(start, *jax.tree.map(lambda v, i=i: v[i], (seen, *stacks)))
+            layer, *rest = _slice((stack, *stacks), i)
+            start = enter(start, look(layer), *rest)
         return start
 
     def turn(loop: tuple[jax.Array, jax.Array, T]) -> tuple[jax.Array, jax.Array, T]:
@@ -509,7 +515,9 @@ def each_used_layer(function: Callable[..., T], is_used: jax.Array, unused: T, *
     arms); an accelerator takes the function of all, which must be the same.
     """
     if on_accelerator():
-        return jax.vmap(function)(*stacks)
+        if any(v.ndim == 3 and v.size <= _LOOKED_UP for v in jax.tree.leaves(stacks)):
+            return jax.vmap(function)(*stacks)
+        return jax.tree.map(lambda *v: jnp.stack(v), *(function(*_slice(stacks, i)) for i in range(is_used.shape[0])))
 
     def turn(i: jax.Array, found: T) -> T:
         used, *layer = _slice((is_used, *stacks), i)
@@ -631,22 +639,35 @@ def _learn_on_accelerator(
     vector: jax.Array,
     layer: jax.Array,
 ) -> tuple[jax.Array, T, U]:
-    """Return what :func:`learn_in_layer` does: a long matrix is looked up and added to, all else is under a mask."""
+    """Return what :func:`learn_in_layer` does: a long matrix is looked up and added to, numbers are under a mask.
+
+    With a long matrix its vector is looked up and written too: 5,221 instead of 5,574 bytes per seed-round of SAVE.
+    """
     is_mine = is_layer(matrices.shape[0], layer)
 
     def where(new: jax.Array, old: jax.Array) -> jax.Array:
         return jnp.where(is_mine.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
 
-    own = jax.tree.map(lambda v: jnp.sum(where(v, jnp.zeros_like(v)), axis=0, dtype=v.dtype), numbers)
-    if matrices.size > _LOOKED_UP:
+    is_long = matrices.size > _LOOKED_UP
+    row = jnp.where(layer > 0, layer - 1, matrices.shape[0])
+
+    def mine(v: jax.Array) -> jax.Array:
+        if is_long and v.ndim > 1:
+            return jnp.where(layer > 0, row_of(v, layer - 1), 0)
+        return jnp.sum(where(v, jnp.zeros_like(v)), axis=0, dtype=v.dtype)
+
+    def put(x: jax.Array, v: jax.Array) -> jax.Array:
+        return v.at[row].set(x, mode="drop") if is_long and v.ndim > 1 else where(x[None], v)
+
+    own = jax.tree.map(mine, numbers)
+    if is_long:
         u = jnp.where(layer > 0, transform(row_of(matrices, layer - 1), vector), 0)
     else:  # all products come first: to select a matrix takes longer
         products = jnp.sum(matrices * vector[None, :, None], axis=1)
         u = jnp.sum(where(products, jnp.zeros_like(products)), axis=0)
     gain, new, found = learn(u, own)
-    numbers = jax.tree.map(lambda x, v: where(x[None], v), new, numbers)
-    if matrices.size > _LOOKED_UP:
-        row = jnp.where(layer > 0, layer - 1, matrices.shape[0])
+    numbers = jax.tree.map(put, new, numbers)
+    if is_long:
         return matrices.at[row].add(-gain * outer(u), mode="drop"), numbers, found
     return matrices - jnp.where(is_mine, gain, 0)[:, None, None] * outer(u)[None], numbers, found
 
@@ -670,13 +691,13 @@ def computed_once(values: jax.Array) -> jax.Array:
     return values if on_accelerator() else values / (1 + 0 * values)
 
 
-def together(one: jax.Array, other: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return both; an accelerator computes both before anything that needs one of them.
+def together(values: T) -> T:
+    """Return a pytree of arrays; an accelerator computes all of it before anything that needs one of them.
 
-    One kernel then makes values and policy of a stage: 18,837 instead of 19,557 bytes per episode of UCRL-AVE.
+    One kernel then makes values and policy of a stage: 18,837 instead of 19,557 bytes per episode of UCRL-AVE. One
+    kernel draws arms and sees them in all layers, where the choice would see them again: 14,151 bytes for SAVE.
     """
-    both: tuple[jax.Array, jax.Array] = lax.optimization_barrier((one, other)) if on_accelerator() else (one, other)
-    return both
+    return lax.optimization_barrier(values) if on_accelerator() else values
 
 
 def where_any(holds: jax.Array, new: Callable[[], T], old: T) -> T:

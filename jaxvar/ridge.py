@@ -36,6 +36,7 @@ from jaxvar.lowering import (
     map_layer,
     outer,
     quadratic,
+    together,
     transform_symmetric,
 )
 from jaxvar.parameters import Array, Number
@@ -137,7 +138,7 @@ def regress(ridge: Ridge, x: jax.Array, y: jax.Array, lam: Number | None = None)
 
 def arm_stats(ridge: Ridge, arms: jax.Array) -> ArmStats:
     """Return the squared widths and estimates of ``arms [N, d]``."""
-    return ArmStats(quadratic(arms, ridge.sigma_inv), inner(arms, ridge.theta_hat))
+    return together(ArmStats(quadratic(arms, ridge.sigma_inv), inner(arms, ridge.theta_hat)))
 
 
 def follow(stats: ArmStats, update: Update | LayerUpdate, arms: jax.Array) -> ArmStats:
@@ -189,7 +190,7 @@ def init_layers(dim: int, capacity: int, lam: Number, dtype: DTypeLike) -> Layer
 
 def layer_arm_stats(layer: Layers, arms: jax.Array) -> ArmStats:
     """Return squared widths, times q, and estimates of ``arms [N, d]`` in one layer."""
-    return ArmStats(quadratic(arms, layer.scaled_inv), inner(arms, layer.theta_hat))
+    return together(ArmStats(quadratic(arms, layer.scaled_inv), inner(arms, layer.theta_hat)))
 
 
 def layer_stats(layers: Layers, arms: jax.Array, lam: Number, beta: jax.Array) -> LayerStats:

@@ -68,7 +68,7 @@ class Greedy(Typed):
         by_action = jnp.moveaxis(q, 1, 0)
         value = computed_once(largest(by_action))
         best = bandit.near(by_action, value, self.tie_tolerance, value_bound)
-        return together(lowest(best) if u is None else bandit.by_rank(best, u), value)
+        return together((lowest(best) if u is None else bandit.by_rank(best, u), value))
 
 
 @pytree

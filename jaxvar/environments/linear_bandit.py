@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 from jaxvar import parameters, random
 from jaxvar.environments import noise as noises
 from jaxvar.environments.interface import Drawn, Observation, array_of
-from jaxvar.lowering import computed_once, inner, take, unit_rows
+from jaxvar.lowering import computed_once, inner, take, together, unit_rows
 from jaxvar.parameters import Number, count, factory, flag, number, part, pytree, static
 
 ARMS = ("sphere", "uniform", "hypercube")
@@ -156,7 +156,7 @@ class LinearArms:
         """Return the round's arms ``[N, d]``, ``<a, theta*> [N]``, and which arms are there where some are not."""
         if instance.arms is None or instance.mean is None:
             arms = self._arms(words)
-            mean = inner(arms, instance.theta_star)
+            mean = together(inner(arms, instance.theta_star))
         else:
             arms, mean = instance.arms, instance.mean
         if self.available is None:
@@ -168,8 +168,7 @@ class LinearArms:
         if not isinstance(self.arms, Drawn):
             return jnp.asarray(self.arms)
         dtype = jnp.result_type(self.norm_bound)
-        drawn = draw_arms(words, self.num_arms, self.dim, self.kind, dtype, fresh=self.fresh)
-        return drawn * self.norm_bound
+        return draw_arms(words, self.num_arms, self.dim, self.kind, dtype, self.norm_bound, self.fresh)
 
 
 @pytree
@@ -224,15 +223,15 @@ linear_bandit = factory(LinearBandit)
 
 
 def draw_arms(
-    words: jax.Array, num_arms: int, dim: int, kind: str, dtype: DTypeLike, *, fresh: bool = False
+    words: jax.Array, num_arms: int, dim: int, kind: str, dtype: DTypeLike, bound: Number = 1, fresh: bool = False
 ) -> jax.Array:
-    """Return arms ``[num_arms, dim]`` of a kind of :data:`ARMS` from the words ``[2]`` of a key.
+    """Return arms ``[num_arms, dim]`` of a kind of :data:`ARMS`, times ``bound``, from the words ``[2]`` of a key.
 
     Directions on the sphere that are drawn anew in every round may have float32's digits; all norms are 1 in ``dtype``.
     """
     if kind == "sphere":
-        return unit_rows(functools.partial(random.bits_at, words), random.normal, num_arms, dim, dtype, fresh=fresh)
+        return unit_rows(functools.partial(random.bits_at, words), random.normal, num_arms, dim, dtype, bound, fresh)
     word = random.bits(words, (num_arms, dim))
     if kind == "hypercube":
-        return computed_once(random.signs(word, dtype) * np.asarray(dim**-0.5, dtype))
-    return computed_once((2 * random.uniform(word, dtype) - 1) * np.asarray(dim**-0.5, dtype))
+        return computed_once(random.signs(word, dtype) * np.asarray(dim**-0.5, dtype)) * bound
+    return computed_once((2 * random.uniform(word, dtype) - 1) * np.asarray(dim**-0.5, dtype)) * bound

@@ -13,7 +13,7 @@ from jax import lax
 import jaxvar as jv
 from experiments.speed.comparison import Comparison, bandit_game, episodic_game
 from jaxvar import engine, lowering, parameters
-from jaxvar.blocks import batch_last, over_seeds, spread
+from jaxvar.blocks import OverSeeds, batch_last, over_seeds, spread
 from jaxvar.environments.interface import Drawn
 from jaxvar.environments.linear_bandit import draw_arms
 from jaxvar.lowering import form_for, on_accelerator
@@ -829,6 +829,27 @@ def test_limits_keep_what_is_not_a_number(block):
     expected = (np.maximum(x, 0), np.minimum(x, 0.5), np.clip(x, 0, 1), np.maximum(x, -x))
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, np.broadcast_to(b.reshape(-1, *(1,) * len(block)), (7, *block)))
+
+
+def test_a_row_is_made_of_its_parts():
+    """On an accelerator no array of all rows is left: neither of columns, nor of a stack."""
+
+    def look_up(x, y):
+        columns = [jnp.sin(jnp.add(np.arange(5.0), v)) for v in x]
+        index = jnp.argmax(x).astype(jnp.int32)
+        drawn, stacked = jnp.stack(columns, axis=1) * y[0], jnp.stack([x, y, x * y, x + y, x - y])
+        return lowering.row_of(drawn, index + 2), stacked[2], stacked[4]
+
+    x, y = np.random.default_rng(5).normal(size=(2, 3, 7))
+    expected, sizes = jax.vmap(look_up, in_axes=-1, out_axes=-1)(x, y), []
+    for accelerator in (False, True):
+        with form_for(accelerator):
+            evaluated = OverSeeds(look_up, (7,), (x, y), (True, True))
+            found, _ = evaluated(x, y)
+        sizes.append(max(v.aval.size for e in evaluated.program.equations for v in e.outvars))
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-13)
+    assert sizes == [15, 3]
 
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["fixed", "fresh"])

@@ -257,8 +257,14 @@ def test_the_compiler_still_writes_what_is_read():
 
 @pytest.mark.parametrize(
     ("name", "fresh", "nodes", "chain", "moved"),
-    [("save", False, None, None, None), ("save", True, 20, 10, 6268), ("ucrl_ave", False, 31, 17, 2011)],
-    ids=["save-fixed", "save-fresh", "ucrl_ave"],
+    [
+        ("save", False, None, None, None),
+        ("save", True, 19, 10, 3865),
+        ("ave_ucb", True, 20, 12, 4656),
+        ("oful", True, 14, 8, 2705),
+        ("ucrl_ave", False, 25, 15, 1825),
+    ],
+    ids=["save-fixed", "save-fresh", "ave_ucb-fresh", "oful-fresh", "ucrl_ave"],
 )
 def test_rounds_are_graphs(name, fresh, nodes, chain, moved):
     # One graph holds the whole round, or the whole episode.
