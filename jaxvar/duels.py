@@ -5,6 +5,7 @@ The functions are those of :mod:`jaxvar.game`, with pairs for arms.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -25,8 +26,8 @@ def step(
     fixed: game.SeedConstants,
     carry: game.Carry,
     round: jax.Array,
-) -> tuple[game.Carry, tuple[records.Event, ArrayTree]]:
-    """Play a duel; returns what is carried on, and the event and the observation."""
+) -> tuple[game.Carry, Callable[[], tuple[records.Event, ArrayTree]]]:
+    """Play a duel; returns what is carried on, and what returns the event and the observation."""
     instance = fixed.instance
     k_contexts, k_noise, k_algorithm = game.round_keys(carry)
     observation = environment.observe(instance, round, k_contexts)
@@ -68,4 +69,4 @@ def step(
         both = (take(there, action) > 0) & (take(there, rival) > 0)
         bits = jnp.where(both, 0, status.ABSENT).astype(jnp.int32)
     after = game.finish(carry, fixed, state, memories, finite, round, bits)
-    return after, (event._replace(observation=None), observation)  # a trace keeps it once
+    return after, lambda: (event._replace(observation=None), observation)  # a trace keeps it once

@@ -6,6 +6,7 @@ Stages are counted from 0. The functions are those of :mod:`jaxvar.game`, with e
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -75,8 +76,8 @@ def step(
     fixed: game.SeedConstants,
     carry: game.Carry,
     episode: jax.Array,
-) -> tuple[game.Carry, tuple[records.EpisodeEvent, ArrayTree, Visit]]:
-    """Play an episode; returns what is carried on, and the event, the plan and the visits."""
+) -> tuple[game.Carry, Callable[[], tuple[records.EpisodeEvent, ArrayTree, Visit]]]:
+    """Play an episode; returns what is carried on, and what returns the event, the plan and the visits."""
     instance, facts = fixed.instance, fixed.facts
     model = model_of(environment, instance)
     k_contexts, k_noise, k_algorithm = game.round_keys(carry)
@@ -85,9 +86,14 @@ def step(
     first = draw_state(instance.initial, u)
     taken = inspect.signature(algorithm.plan).parameters
     given: dict[str, Any] = {"key": k_algorithm} if "key" in taken else {}
-    whole = algorithm.plan(carry.state, model, **given)  # for recorders: where none reads it, it is not computed
-    plan = algorithm.plan(carry.state, model, **given | {"first": first}) if "first" in taken else whole
-    game.check_returned(algorithm, "plan", whole, {"policy": (model.horizon, instance.reward.shape[0])})
+    plan = algorithm.plan(carry.state, model, **given | ({"first": first} if "first" in taken else {}))
+    game.check_returned(algorithm, "plan", plan, {"policy": (model.horizon, instance.reward.shape[0])})
+
+    def plan_all() -> Any:
+        """Return the plan with all of its first stage."""
+        return algorithm.plan(carry.state, model, **given) if "first" in taken else plan
+
+    whole = plan_all() if any(getattr(r, "reads_plan", True) for r in recorders) else plan
     value = getattr(plan, "value", None)
 
     def move(
@@ -128,7 +134,7 @@ def step(
     # What is not finite in a later stage is in all before it: a value is a sum over all next states.
     finite = jnp.isfinite(gap) & (True if value is None else jnp.isfinite(take(value[0], first)))
     after = game.finish(carry, fixed, state, memories, finite, episode, facts.status)
-    return after, (event._replace(plan=None, visits=None), whole, visits)  # a trace keeps each of them once
+    return after, lambda: (event._replace(plan=None, visits=None), plan_all(), visits)  # a trace keeps each once
 
 
 def _facts(transition: jax.Array, reward: jax.Array, initial: jax.Array, horizon: int) -> Facts:

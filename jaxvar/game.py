@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from chex import ArrayTree
 
-from jaxvar import parameters, random, records, status
+from jaxvar import lowering, parameters, random, records, status
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm, Side
 from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.lowering import take
@@ -60,11 +60,11 @@ class SeedConstants(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """A round's keys, each as two words [] (uint32)."""
+    """A round's keys, each as :func:`jaxvar.lowering.words` holds its two words (uint32)."""
 
-    contexts: random.Words
-    noise: random.Words
-    algorithm: random.Words
+    contexts: Any
+    noise: Any
+    algorithm: Any
 
 
 class Carry(NamedTuple):
@@ -101,8 +101,8 @@ def step(
     fixed: SeedConstants,
     carry: Carry,
     round: jax.Array,
-) -> tuple[Carry, tuple[records.Event, ArrayTree]]:
-    """Play a round; returns what is carried on, and the event and the observation."""
+) -> tuple[Carry, Callable[[], tuple[records.Event, ArrayTree]]]:
+    """Play a round; returns what is carried on, and what returns the event and the observation."""
     instance = fixed.instance
     k_contexts, k_noise, k_algorithm = round_keys(carry)
     observation = environment.observe(instance, round, k_contexts)
@@ -142,7 +142,7 @@ def step(
         there = take(side.available.astype(jnp.int32), action) > 0
         bits = jnp.where(there, 0, status.ABSENT).astype(jnp.int32)
     after = finish(carry, fixed, state, memories, finite, round, bits)
-    return after, (event._replace(observation=None), observation)  # a trace keeps it once
+    return after, lambda: (event._replace(observation=None), observation)  # a trace keeps it once
 
 
 def read(recorders: tuple[records.Recorder, ...], carry: Carry) -> dict[str, jax.Array]:
@@ -167,13 +167,13 @@ def seed_keys(key_data: Any, seed: Any) -> Any:
 
 def start(state: ArrayTree, keys: jax.Array, memories: tuple[ArrayTree, ...]) -> Carry:
     """Return what is carried into round 1."""
-    first = Keys(*((words[0], words[1]) for words in keys[4:]))
+    first = Keys(*(lowering.words(words[0], words[1]) for words in keys[4:]))
     return Carry(state, first, memories, jnp.int32(0), jnp.int32(0))
 
 
 def round_keys(carry: Carry) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Return the round's keys for contexts, noise and algorithm."""
-    contexts, noise, algorithm = (random.of_words(jnp.stack(words)) for words in carry.keys)
+    contexts, noise, algorithm = (random.of_words(jnp.stack(list(words))) for words in carry.keys)
     return contexts, noise, algorithm
 
 
@@ -190,7 +190,8 @@ def finish(
     bits = bits | getattr(state, "status", jnp.int32(0)) | jnp.where(finite, 0, status.NONFINITE).astype(jnp.int32)
     status_round = jnp.where((carry.status_round == 0) & (bits != 0), round, carry.status_round)
     number = (round + 1).astype(jnp.uint32)
-    keys = Keys(*(random.threefry(words[0], words[1], np.uint32(0), number) for words in fixed.streams))
+    coming = (random.threefry(words[0], words[1], np.uint32(0), number) for words in fixed.streams)
+    keys = Keys(*(lowering.words(*words) for words in coming))
     return Carry(state, keys, memories, carry.status | bits, status_round)
 
 

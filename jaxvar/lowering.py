@@ -691,6 +691,14 @@ def computed_once(values: jax.Array) -> jax.Array:
     return values if on_accelerator() else values / (1 + 0 * values)
 
 
+def words(first: jax.Array, second: jax.Array) -> Any:
+    """Return two words of a key, both [], that a loop carries: [2] on a CPU, else a pair.
+
+    XLA would make them in a loop each, with all of Threefry in either: 332 instead of 618 operations for two keys.
+    """
+    return (first, second) if on_accelerator() else jnp.where(np.arange(2) == 0, first, second)
+
+
 def together(values: T) -> T:
     """Return a pytree of arrays; an accelerator computes all of it before anything that needs one of them.
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
+from collections.abc import Iterable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.typing import ArrayLike, DTypeLike
 
 Words = tuple[jax.Array, jax.Array]  # of a key, uint32
@@ -24,6 +27,9 @@ _PARITY = 0x1BD11BDA
 _DRAW_ROUNDS = 13  # the fewest with which Threefry-2x32 passes BigCrush (Salmon et al. 2011); keys get all 20
 _PROPOSALS = 8  # each is accepted with probability 0.95 or more
 _MOST_WORDS = 2**32  # of one draw: the counter's low word numbers them
+# Operations on traced arrays, which their signs do by way of much that arrays of one type do not need: see `threefry`.
+_BY_LAX = (lax.add, lax.shift_left, lax.shift_right_logical, lax.bitwise_or, lax.bitwise_xor)
+_BY_NUMPY = (operator.add, operator.lshift, operator.rshift, operator.or_, operator.xor)
 _DRAW = 0x6A617876  # the counter's high word for draws; fold_in uses 0, so a key may be folded and drawn from
 
 # -log(m) for 1 <= m < 2 as a polynomial in m - 3/2; error below 4e-8.
@@ -61,10 +67,12 @@ def threefry(k0: jax.Array, k1: jax.Array, x0: Any, x1: Any, rounds: int = 20) -
     """Return Threefry-2x32 (Salmon et al. 2011) of the counter ``(x0, x1)`` under the key ``(k0, k1)``, uint32."""
     keys = (k0, k1, k0 ^ k1 ^ np.uint32(_PARITY))
     x0, x1 = x0 + keys[0], x1 + keys[1]
+    traced = isinstance(x1, jax.Array)
+    add, left, right, either, xor = _BY_LAX if traced else _BY_NUMPY
     for i in range(rounds):
         r = _ROTATIONS[i % 8]
-        x0 = x0 + x1
-        x1 = ((x1 << np.uint32(r)) | (x1 >> np.uint32(32 - r))) ^ x0
+        x0 = add(x0, x1)
+        x1 = xor(either(left(x1, np.uint32(r)), right(x1, np.uint32(32 - r))), x0)
         if i % 4 == 3:
             j = i // 4 + 1
             x0, x1 = x0 + keys[j % 3], x1 + keys[(j + 1) % 3] + np.uint32(j)
@@ -96,7 +104,7 @@ def _is_threefry(key: jax.Array) -> bool:
     return str(jax.random.key_impl(key)) == "threefry2x32"
 
 
-def bits(words: jax.Array, shape: tuple[int, ...], stream: int = 0) -> jax.Array:
+def bits(words: Any, shape: tuple[int, ...], stream: int = 0) -> jax.Array:
     """Return independent uint32 numbers ``[*shape]`` from the words ``[2]`` of a key.
 
     Draws of different ``stream`` from the same key are independent.
@@ -107,7 +115,7 @@ def bits(words: jax.Array, shape: tuple[int, ...], stream: int = 0) -> jax.Array
     return bits_at(words, index, stream)
 
 
-def bits_at(words: jax.Array, index: jax.Array, stream: int = 0) -> jax.Array:
+def bits_at(words: Any, index: jax.Array, stream: int = 0) -> jax.Array:
     """Return those numbers of a draw that have an ``index [...]``, uint32 [...]."""
     return threefry(words[0], words[1], jnp.full_like(index, _DRAW + stream), index, _DRAW_ROUNDS)[0]
 
@@ -141,28 +149,39 @@ def normal(word: jax.Array, dtype: DTypeLike) -> jax.Array:
     return signed * _polynomial(w, _NORMAL_P) / _polynomial(w, _NORMAL_Q)
 
 
-def log_gamma(words: jax.Array, concentration: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """Return logarithms of gamma variables ``[*shape]`` of a concentration ``[]``, from the words ``[2]`` of a key.
+def log_gamma(*draws: tuple[Any, Any, tuple[int, ...]]) -> list[jax.Array]:
+    """Return logarithms of gamma variables ``[*shape]`` of each draw: words ``[2]`` of a key, a concentration, a shape.
 
     Marsaglia and Tsang (2000) with concentration + 1, and the power of a uniform number that takes it back. Of a fixed
     number of proposals the first accepted one counts: there is no loop to compile, and a draw without any (probability
     below 1e-10) takes the value nearest the mode.
     """
-    dtype = jnp.result_type(concentration)
-    d = concentration + np.asarray(2 / 3, dtype)
-    # Three draws, of which the last has one number each, by one Threefry: fewer operations are compiled sooner.
-    num, rows = math.prod(shape), 2 * _PROPOSALS + 1
-    stream = (np.arange(rows, dtype=np.uint32) // np.uint32(_PROPOSALS)).reshape(-1, *(1,) * len(shape))
-    place = jnp.arange(rows * num, dtype=jnp.uint32).reshape(rows, *shape) - stream * np.uint32(_PROPOSALS * num)
-    word = threefry(words[0], words[1], np.uint32(_DRAW + 1) + stream, place, _DRAW_ROUNDS)[0]
-    x, u = normal(word[:_PROPOSALS], dtype), uniform(word[_PROPOSALS:], dtype)
-    v = (1 + x / jnp.sqrt(9 * d)) ** 3
-    log_v = jnp.log(jnp.maximum(v, np.finfo(dtype).tiny))
-    accepted = (v > 0) & (jnp.log(u[:-1]) < x * x / 2 + d * (1 - v + log_v))
-    chosen = jnp.zeros(shape, dtype)
-    for i in reversed(range(_PROPOSALS)):
-        chosen = jnp.where(accepted[i], log_v[i], chosen)
-    return jnp.log(d) + chosen + jnp.log(u[-1]) / concentration
+    sizes = [math.prod(shape) for _, _, shape in draws]
+
+    def each(values: Iterable[Any]) -> jax.Array:
+        """Return a value of each draw, or one for each of its numbers, for all numbers, [1, numbers]."""
+        return jnp.concatenate([jnp.broadcast_to(v, (n,)) for v, n in zip(values, sizes, strict=True)])[None]
+
+    dtype = jnp.result_type(*(a for _, a, _ in draws))
+    # All draws, and the three of each, of which the last has one number each, are one: it is compiled sooner.
+    row = np.arange(2 * _PROPOSALS + 1, dtype=np.uint32)[:, None]
+    stream, number = row // np.uint32(_PROPOSALS), row % np.uint32(_PROPOSALS)
+    place = each(jnp.arange(n, dtype=jnp.uint32) for n in sizes) + number * each(np.array(sizes, np.uint32))
+    k0, k1 = (each(words[i] for words, _, _ in draws) for i in range(2))
+    word = threefry(k0, k1, np.uint32(_DRAW + 1) + stream, place, _DRAW_ROUNDS)[0]
+    both = normal(word[:_PROPOSALS], dtype), jnp.log(uniform(word[_PROPOSALS:], dtype))
+    found, ends = [], np.cumsum(sizes)
+    for (_, concentration, shape), size, end in zip(draws, sizes, ends, strict=True):
+        x, log_u = (v[:, end - size : end].reshape(-1, *shape) for v in both)
+        d = concentration + np.asarray(2 / 3, dtype)
+        v = (1 + x / jnp.sqrt(9 * d)) ** 3
+        log_v = jnp.log(jnp.maximum(v, np.finfo(dtype).tiny))
+        accepted = (v > 0) & (log_u[:-1] < x * x / 2 + d * (1 - v + log_v))
+        chosen = jnp.zeros(shape, dtype)
+        for i in reversed(range(_PROPOSALS)):
+            chosen = jnp.where(accepted[i], log_v[i], chosen)
+        found.append(jnp.log(d) + chosen + log_u[-1] / concentration)
+    return found
 
 
 def _polynomial(x: jax.Array, coefficients: tuple[float, ...]) -> jax.Array:

@@ -228,7 +228,7 @@ def _tracer(num: int, *kinds: type) -> Callable[..., tuple[ArrayTree, jax.Array,
 
         def step(carry: game.Carry, round: jax.Array) -> tuple[game.Carry, ArrayTree]:
             carry, seen = rules.step(algorithm, environment, recorders, fixed, carry, round)
-            return carry, (seen, carry.memories[0].total)
+            return carry, (seen(), carry.memories[0].total)
 
         carry, (seen, regret) = jax.lax.scan(step, carry, jnp.arange(1, num + 1, dtype=jnp.int32))
         return seen, regret, fixed, carry

@@ -148,26 +148,30 @@ class UcrlAve(ConfidentPlanner):
 
         Told the ``first`` state, int32 [], no other is planned for in the first stage.
         """
-        layers, beta = state.layers, self.radii(state)
-        # beta |f|_{Sigma^-1} = sqrt(f^T (beta^2 / q) P f)
-        shapes = layers.scaled_inv * (beta**2 / ridge.scales(self.capacity, self.dtype))[:, None, None]
-        is_used, slope, none = layers.count > 0, self.empty_slope(state, beta), float(np.finfo(self.dtype).max)
+        layers, none = state.layers, float(np.finfo(self.dtype).max)
+        q = jnp.asarray(ridge.scales(self.capacity, self.dtype))
+        is_used, logs = layers.count > 0, self.logs(state.steps)
 
-        # No eigenvalue is above the largest sum of a row.
-        row_sums = combine(jnp.abs(shapes.swapaxes(0, 1)), jnp.ones((self.dim, 1, 1), self.dtype))
-        largest_sums = largest(jnp.moveaxis(row_sums, 1, 0))
+        def width_factor(layer: ridge.Layers, q: jax.Array) -> jax.Array:
+            return self.radius(layer, q, logs) / jnp.sqrt(q)  # beta |f|_{Sigma^-1} = (beta / sqrt q) sqrt(f^T P f)
 
-        def steepness(theta_hat: jax.Array, most: jax.Array) -> jax.Array:
-            return (jnp.sqrt(combine(theta_hat, theta_hat)) + jnp.sqrt(most))[None]
+        # Layers that nobody uses have no radius made.
+        factor = each_used_layer(width_factor, is_used, jnp.zeros((), self.dtype), layers, q)
+        slope = self.empty_slope(state)
+
+        def steepness(theta_hat: jax.Array, factor: jax.Array, inverse: jax.Array) -> jax.Array:
+            rows = jnp.abs(inverse.reshape(self.dim, self.dim))
+            most = largest(combine(rows, jnp.ones((self.dim, 1), self.dtype)))  # no eigenvalue is above a row's sum
+            return (jnp.sqrt(combine(theta_hat, theta_hat)) + factor * jnp.sqrt(most))[None]
 
         # A layer bounds by at most its steepness times |f|. Those without data bound by slope |f|: mostly by more.
-        unbounded = jnp.full(1, none, self.dtype)
-        steepest = least_over_layers(steepness, unbounded, is_used, layers.theta_hat, largest_sums)[0]
+        unbounded, inverses = jnp.full(1, none, self.dtype), layers.scaled_inv.reshape(self.capacity, -1)
+        steepest = least_over_layers(steepness, unbounded, is_used, layers.theta_hat, factor, inverses)[0]
         may_be_least = computed_once(slope - steepest) <= 0
 
         def bound(feature: jax.Array) -> jax.Array:  # line 7
             in_layer, least = functools.partial(layer_bound, feature), jnp.full_like(feature[:, 0], none)
-            least = least_over_layers(in_layer, least, is_used, layers.theta_hat, shapes)
+            least = least_over_layers(in_layer, least, is_used, layers.theta_hat, factor, layers.scaled_inv)
 
             def with_empty() -> jax.Array:
                 return jnp.minimum(least, slope * jnp.sqrt(jnp.sum(feature * feature, axis=1)))
@@ -219,36 +223,42 @@ class UcrlAve(ConfidentPlanner):
 
     def radii(self, state: UcrlAveState) -> jax.Array:
         """Return the radius of every stored layer in the coming episode (line 5), [capacity]."""
-        layers, q = state.layers, ridge.scales(self.capacity, self.dtype)
+        radius = functools.partial(self.radius, logs=self.logs(state.steps))
+        return jax.vmap(radius)(state.layers, jnp.asarray(ridge.scales(self.capacity, self.dtype)))
+
+    def radius(self, layer: ridge.Layers, q: jax.Array, logs: tuple[jax.Array, jax.Array]) -> jax.Array:
+        """Return the radius of one layer of scale ``q``, []."""
         if self.constants.form == "sharp":
             bias = self.lam * self.norm_bound**2
             # A value is in [0, 1]: an interval of length 1, so that its error is 1/2-sub-Gaussian and at most 1.
-            beta = sharp.radius(q, layers.loss, self.constants, self.layer_delta, 0.5, 1.0, bias)
-            return jnp.where(layers.count > 0, beta, self.constants.bias_coef * jnp.sqrt(q * bias))
-        sums = (ridge.empirical_variance(layers, self.lam), layers.weight_sum, layers.count.astype(self.dtype))
-        return ridge.radius(q, *sums, self.constants, 1, *self.logs(state.steps))
+            beta = sharp.radius(q, layer.loss, self.constants, self.layer_delta, 0.5, 1.0, bias)
+            return jnp.where(layer.count > 0, beta, self.constants.bias_coef * jnp.sqrt(q * bias))
+        variance_sum = jnp.maximum(layer.loss - q * self.lam * jnp.sum(layer.theta_hat**2, axis=0), 0)
+        return ridge.radius(q, variance_sum, layer.weight_sum, layer.count.astype(self.dtype), self.constants, 1, *logs)
 
-    def empty_slope(self, state: UcrlAveState, beta: jax.Array) -> jax.Array:
+    def empty_slope(self, state: UcrlAveState) -> jax.Array:
         """Return what the least upper bound of all layers without data is for a feature of norm 1, [].
 
-        Such a layer bounds by ``beta_l 2^l |f| / sqrt(lam)``. Of those that are stored, ``beta [capacity]`` are the
-        radii. Among all others what multiplies ``|f|`` falls with l before the switch to the empirical variance, and
-        after it: it is least in the last of either. In the form "sharp" it is the same for all: ``bias_coef B``.
+        Such a layer bounds by ``beta_l 2^l |f| / sqrt(lam)``. What multiplies ``|f|`` falls with l before the switch to
+        the empirical variance, and after it: it is least in the last of either. In the form "sharp" it is the same for
+        all: ``bias_coef B``.
         """
         num_layers, none = self.num_layers, float(np.finfo(self.dtype).max)
-        is_empty = (state.layers.count == 0) & (np.arange(1, self.capacity + 1, dtype=self.dtype) <= num_layers)
-        stored = jnp.where(is_empty, beta / jnp.sqrt(ridge.scales(self.capacity, self.dtype) * self.lam), none)
-        if self.constants.form == "sharp":
-            deeper = self.constants.bias_coef * jnp.asarray(self.norm_bound)
-        else:
-            logs = self.logs(state.steps)
-            before_switch = jnp.ceil(jnp.log2(self.constants.switch * jnp.sqrt(logs[1]))) - 1
+        numbers, is_empty = np.arange(1, self.capacity + 1, dtype=self.dtype), state.layers.count == 0
 
-            last = jnp.minimum(jnp.maximum(before_switch, self.capacity + 1), num_layers)
-            scale = jnp.exp2(-jnp.stack([last, num_layers]))
-            slopes = ridge.radius(scale**2, 0, 0, 0, self.constants, 1, *logs) / scale / jnp.sqrt(self.lam)
-            deeper = jnp.min(slopes, axis=0)
-        return jnp.minimum(jnp.min(stored, axis=0), jnp.where(num_layers > self.capacity, deeper, none))
+        def last(bound: jax.Array) -> jax.Array:
+            """Return the last layer without data down to ``bound []``, 0 if there is none."""
+            stored = jnp.max(jnp.where(is_empty & (numbers <= bound), numbers, 0), axis=0)
+            return jnp.where(bound > self.capacity, bound, stored)
+
+        if self.constants.form == "sharp":
+            return jnp.where(last(num_layers) > 0, self.constants.bias_coef * jnp.asarray(self.norm_bound), none)
+        logs = self.logs(state.steps)
+        before_switch = jnp.ceil(jnp.log2(self.constants.switch * jnp.sqrt(logs[1]))) - 1
+        ends = jnp.stack([last(jnp.minimum(before_switch, num_layers)), last(num_layers)])
+        scale = jnp.exp2(-ends)
+        slopes = ridge.radius(scale**2, 0, 0, 0, self.constants, 1, *logs) / scale / jnp.sqrt(self.lam)
+        return jnp.min(jnp.where(ends > 0, slopes, none), axis=0)
 
     def confidence(self, state: UcrlAveState) -> Confidence:
         """Return the ellipsoids of all stored layers with the radii of the coming episode."""

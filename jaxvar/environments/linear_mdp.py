@@ -19,7 +19,7 @@ import numpy as np
 from jaxvar import parameters, random
 from jaxvar.environments.explicit_mdp import check_distribution, check_reward, initial_distribution, initial_state
 from jaxvar.environments.interface import Drawn
-from jaxvar.environments.random_mdp import LEAST_CONCENTRATION, dirichlet
+from jaxvar.environments.random_mdp import LEAST_CONCENTRATION, dirichlet, model_keys
 from jaxvar.lowering import combine
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, number, part, pytree
 
@@ -124,21 +124,19 @@ class LinearMdp:
 
     def init(self, key: jax.Array) -> LinearMdpInstance:
         """Draw features, measures and rewards where they are not given."""
-        if self.model_seed is not None:
-            key = jax.random.key(self.model_seed)
-        k_features, k_measures, k_rewards = (random.fold_in(key, i) for i in range(3))
+        k_features, k_measures, k_rewards = model_keys(key, self.model_seed)
         shape, num_states = (self.num_states, self.num_actions), self.num_states
         features, measures = self.features, self.measures
         if isinstance(features, Drawn):
-            features = dirichlet(k_features, self.feature_concentration, (*shape, self.rank))
+            features = dirichlet((k_features, self.feature_concentration, (*shape, self.rank)))[0]
         if isinstance(measures, Drawn):
-            measures = dirichlet(k_measures, self.concentration, (self.rank, num_states))
+            measures = dirichlet((k_measures, self.concentration, (self.rank, num_states)))[0]
         features, measures = jnp.asarray(features), jnp.asarray(measures)
         by_coordinate, scale = jnp.moveaxis(features, 2, 0), np.asarray(math.sqrt(num_states), features.dtype)
 
         reward = self.reward
         if isinstance(reward, Drawn):
-            words = random.bits(random.key_words(k_rewards), (self.rank,) if reward.law == "linear" else shape)
+            words = random.bits(k_rewards, (self.rank,) if reward.law == "linear" else shape)
             reward = random.uniform(words, features.dtype) / self.horizon
             if self.reward.law == "linear":
                 reward = combine(by_coordinate, reward[:, None, None])

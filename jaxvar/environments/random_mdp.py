@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import DTypeLike
 
 from jaxvar import parameters, planning, random
 from jaxvar.environments.explicit_mdp import check_reward, initial_distribution, initial_state
 from jaxvar.environments.interface import Drawn, MdpInstance
+from jaxvar.lowering import computed_once
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, number, part, pytree
 
 LEAST_CONCENTRATION = 1e-30  # gamma draws of a smaller shape are NaN in float32
@@ -61,31 +62,25 @@ class RandomMdp:
                 check_reward(np.asarray(self.reward, float), everything, self.horizon)
         self.__dict__["initial"] = initial_distribution(self.initial, self.num_states)
 
-    def kernels(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        """Draw the base kernels, [d, S, A, S]."""
-        raise NotImplementedError
-
-    def weights(self, key: jax.Array, dtype: DTypeLike) -> jax.Array:
-        """Draw the weights of the mixture, [d]."""
+    def mixture(self, keys: Sequence[Any], shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+        """Draw base kernels, [d, S, A, S], and the weights of their mixture, [d], by a key each."""
         raise NotImplementedError
 
     def init(self, key: jax.Array) -> MdpInstance:
         """Draw base kernels, weights and rewards."""
-        if self.model_seed is not None:
-            key = jax.random.key(self.model_seed)
-        kernels, weights, rewards = random.fold_in(key, np.arange(3))
-        base = self.kernels(kernels, (self.dim, self.num_states, self.num_actions, self.num_states))
+        *keys, rewards = model_keys(key, self.model_seed)
+        base, weights = self.mixture(keys, (self.dim, self.num_states, self.num_actions, self.num_states))
         if self.is_sparse:
             base = _with_goal(base)
         scale = np.asarray(math.sqrt(self.dim), base.dtype)
-        phi, theta_star = jnp.moveaxis(base, 0, 3) / scale, self.weights(weights, base.dtype) * scale
+        phi, theta_star = jnp.moveaxis(base, 0, 3) / scale, weights * scale
         shape = (self.num_states, self.num_actions)
         if not isinstance(self.reward, Drawn):
             reward = jnp.asarray(self.reward)
         elif self.is_sparse:
             reward = jnp.zeros(shape, base.dtype).at[self.num_states - 2].set(1)
         else:
-            reward = random.uniform(random.bits(random.key_words(rewards), shape), base.dtype) / self.horizon
+            reward = computed_once(random.uniform(random.bits(rewards, shape), base.dtype) / self.horizon)
         return MdpInstance(phi, reward, theta_star, planning.mixture(phi, theta_star), jnp.asarray(self.initial))
 
 
@@ -105,13 +100,10 @@ class MixtureMdp(RandomMdp):
     )
     weight_concentration: Number = number(at_least=LEAST_CONCENTRATION, default=1.0, doc="of the Dirichlet law of w.")
 
-    def kernels(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        """Draw rows as they are, [d, S, A, S]."""
-        return dirichlet(key, self.concentration, shape)
-
-    def weights(self, key: jax.Array, dtype: DTypeLike) -> jax.Array:
-        """Draw from the Dirichlet law, [d]."""
-        return dirichlet(key, self.weight_concentration, (self.dim,))
+    def mixture(self, keys: Sequence[Any], shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+        """Draw rows as they are, and weights from the Dirichlet law."""
+        rows, weights = dirichlet((keys[0], self.concentration, shape), (keys[1], self.weight_concentration, shape[:1]))
+        return rows, weights
 
 
 @pytree
@@ -127,26 +119,38 @@ class GradedMdp(RandomMdp):
         at_least=LEAST_CONCENTRATION, default=1.0, doc="of the Dirichlet law of the diffuse kernels' rows."
     )
 
-    def kernels(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        """Draw deterministic rows, blurred by diffuse ones, [d, S, A, S]."""
-        base = dirichlet(key, self.concentration, shape)
-        target = random.bits(random.key_words(random.fold_in(key, 1)), shape[:-1]) % np.uint32(self.num_states)
+    def mixture(self, keys: Sequence[Any], shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+        """Draw deterministic rows, blurred by diffuse ones, and the kernel that is the truth: a one and zeros."""
+        base = dirichlet((keys[0], self.concentration, shape))[0]
+        inner = random.threefry(keys[0][0], keys[0][1], jnp.uint32(0), jnp.uint32(1))
+        target = random.bits(inner, shape[:-1]) % np.uint32(self.num_states)
         certain = jax.nn.one_hot(target.astype(jnp.int32), self.num_states, dtype=base.dtype)
-        return (1 - self.mix) * certain + self.mix * base
-
-    def weights(self, key: jax.Array, dtype: DTypeLike) -> jax.Array:
-        """Draw the kernel that is the truth: a one and zeros, [d]."""
-        word = random.bits(random.key_words(key), ())
-        return jax.nn.one_hot((word % np.uint32(self.dim)).astype(jnp.int32), self.dim, dtype=dtype)
+        truth = (random.bits(keys[1], ()) % np.uint32(self.dim)).astype(jnp.int32)
+        return (1 - self.mix) * certain + self.mix * base, jax.nn.one_hot(truth, self.dim, dtype=base.dtype)
 
 
 mixture_mdp = factory(MixtureMdp)
 graded_mdp = factory(GradedMdp)
 
 
-def dirichlet(key: jax.Array, concentration: Number, shape: tuple[int, ...]) -> jax.Array:
-    """Draw rows of ``shape`` from the symmetric Dirichlet law; logarithms of gamma draws do not underflow near 0."""
-    return jax.nn.softmax(random.log_gamma(random.key_words(key), jnp.asarray(concentration), shape), axis=-1)
+def dirichlet(*draws: tuple[Any, Number, tuple[int, ...]]) -> list[jax.Array]:
+    """Draw rows from symmetric Dirichlet laws: of each the words of a key, the concentration and the shape.
+
+    Logarithms of gamma draws do not underflow near 0.
+    """
+    logs = random.log_gamma(*((words, jnp.asarray(a), shape) for words, a, shape in draws))
+    return [jax.nn.softmax(v, axis=-1) for v in logs]
+
+
+def model_keys(key: jax.Array, seed: int | None) -> list[Any]:
+    """Return the words of three keys for a model's parts, of a seed if there is one, else of ``key``.
+
+    Those of a seed are numbers of NumPy's: XLA would make them anew for each draw.
+    """
+    if seed is None:
+        return [random.key_words(k) for k in random.fold_in(key, np.arange(3))]
+    root: Any = np.array([[0], [seed]], np.uint32)
+    return list(np.stack(random.threefry(root[0], root[1], np.uint32(0), np.arange(3, dtype=np.uint32)), axis=1))
 
 
 def _with_goal(base: jax.Array) -> jax.Array:

@@ -424,6 +424,9 @@ def test_model_seed():
     one, *rest = instances(mixture_mdp(*SIZE, model_seed=3))
     assert all(np.array_equal(a, b) for other in rest for a, b in zip(one, other, strict=True))
     assert not np.allclose(one.phi, instances(mixture_mdp(*SIZE, model_seed=4))[0].phi)
+    for made in (mixture_mdp, functools.partial(graded_mdp, mix=0.3)):  # the model of a seed is that of its key
+        seeded, own = made(*SIZE, model_seed=3).init(jax.random.key(0)), made(*SIZE).init(jax.random.key(3))
+        jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-15), seeded, own)
     free = instances(mixture_mdp(*SIZE))
     for name in ("phi", "theta_star", "reward", "transition"):
         assert all(not np.allclose(getattr(a, name), getattr(b, name)) for a, b in itertools.pairwise(free))
