@@ -130,7 +130,11 @@ def bootstrap_interval(
     if method == "percentile":
         low, high = np.quantile(drawn, tails, axis=0)
     else:
-        low, high = _bca(drawn, estimate, _jackknife(values, statistic), tails)
+        if statistic is np.mean:
+            left_out = (values.sum(0) - values) / (n - 1)
+        else:  # the statistic without each seed in turn
+            left_out = np.stack([statistic(np.delete(values, i, axis=0), axis=0) for i in range(n)])
+        low, high = _bca(drawn, estimate, left_out, tails)
     kind = {"percentile": "bootstrap percentile", "bca": "bootstrap BCa"}[method]
     return Interval(estimate, low, high, level, kind, getattr(statistic, "__name__", "statistic"), n)
 
@@ -192,14 +196,6 @@ def _bca(drawn: Array, estimate: Array, left_out: Array, tails: Array) -> tuple[
         low, high = (np.take_along_axis(ordered, i[None], axis=0)[0] for i in (floor, above))
         ends.append(low + (at - floor) * (high - low))
     return ends[0], ends[1]
-
-
-def _jackknife(values: Array, statistic: Statistic) -> Array:
-    """Return the statistic without each seed in turn, [seeds, ...]."""
-    n = len(values)
-    if statistic is np.mean:
-        return (values.sum(0) - values) / (n - 1)
-    return np.stack([statistic(np.delete(values, i, axis=0), axis=0) for i in range(n)])
 
 
 def check_level(level: float) -> None:
