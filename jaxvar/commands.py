@@ -94,7 +94,13 @@ def run_command(options: Run) -> int:
     _check_until(options)
     if not 0 < options.checkpoint_seconds < math.inf:
         raise StudyError(f"--checkpoint-seconds must be a number above 0, got {options.checkpoint_seconds}")
-    _set_up(options)  # first, since reading a study makes arrays
+    # JAX is configured first, since reading a study makes arrays.
+    if options.device is not None:
+        jax.config.update("jax_platforms", {"gpu": "cuda"}.get(options.device, options.device))
+    if options.no_cache:
+        jax.config.update("jax_enable_compilation_cache", False)
+    elif options.cache is not None:
+        keep_programs(options.cache)
     is_told = options.distributed or options.coordinator is not None
     if not is_told and (options.num_processes is not None or options.process_id is not None):
         raise StudyError(
@@ -169,16 +175,6 @@ def _shard(text: str) -> tuple[int, int]:
     if not found or int(found[1]) > int(found[2]):
         raise StudyError(f"--shard must be I/N with I from 1 to N, such as 3/8, got {text!r}")
     return int(found[1]), int(found[2])
-
-
-def _set_up(options: Run) -> None:
-    """Configure JAX before it starts."""
-    if options.device is not None:
-        jax.config.update("jax_platforms", {"gpu": "cuda"}.get(options.device, options.device))
-    if options.no_cache:
-        jax.config.update("jax_enable_compilation_cache", False)
-    elif options.cache is not None:
-        keep_programs(options.cache)
 
 
 def _check_device(options: Run) -> None:

@@ -80,10 +80,8 @@ class AveUcb(LayeredAlgorithm):
         norm2, is_used = jnp.sum(arms * arms, axis=1), state.layers.count > 0
         slope = state.beta_hat / np.sqrt(ridge.scales(self.capacity, self.dtype))  # of the index over a scaled width
         # A layer that has learned nothing bounds by its slope times |a|; those that are not stored are such layers too.
-        is_empty, none = (
-            ~is_used & (np.arange(self.capacity, dtype=self.dtype) < num_layers),
-            float(np.finfo(self.dtype).max),
-        )
+        is_empty = ~is_used & (np.arange(self.capacity, dtype=self.dtype) < num_layers)
+        none = float(np.finfo(self.dtype).max)
         least = jnp.where(num_layers > self.capacity, self.constants.initial_coef, none)
         index = jnp.minimum(jnp.min(jnp.where(is_empty, slope, none), axis=0), least) * jnp.sqrt(norm2)
         if self.cap is not None:

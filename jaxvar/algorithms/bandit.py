@@ -65,6 +65,11 @@ def declare_theta_bound(symbol: str = "B") -> Any:
     )
 
 
+def declare_beta_scale(part: str = "the stochastic part of the radius") -> Any:
+    """Declare the parameter ``beta_scale``, the same for all algorithms but for the ``part`` that it multiplies."""
+    return number(at_least=0, default=1.0, doc=f"c, a multiplier of {part}; 1 is the theorem.")
+
+
 def declare_capacity() -> Any:
     """Declare the parameter ``capacity``, the same for all algorithms with layers."""
     return count(
@@ -163,9 +168,7 @@ class BoundedBandit(Bandit):
     """Base of the bandit algorithms that are told a bound on theta* and whose radius can be scaled."""
 
     theta_bound: Number = declare_theta_bound()
-    beta_scale: Number = number(
-        at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius; 1 is the theorem."
-    )
+    beta_scale: Number = declare_beta_scale()
 
     @property
     def unit(self) -> Number:

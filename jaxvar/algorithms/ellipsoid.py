@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvar import random, ridge
-from jaxvar.algorithms.bandit import BoundedBandit, FixedArms, ToldVariance, lost
+from jaxvar.algorithms.bandit import BoundedBandit, FixedArms, ToldVariance, declare_beta_scale, lost
 from jaxvar.algorithms.interface import Choice, Confidence, Side
 from jaxvar.claims import Claim
 from jaxvar.lowering import inner, take, transform
@@ -178,11 +178,7 @@ class ConfidenceBall(Ellipsoid):
     """
 
     lam: Number = number(above=0, default=1.0, doc="the ridge; 1 is the theorem.")
-    beta_scale: Number = number(
-        at_least=0,
-        default=1.0,
-        doc="c, a multiplier of the radius, which has no separate part for the bias; 1 is the theorem.",
-    )
+    beta_scale: Number = declare_beta_scale("the radius, which has no separate part for the bias")
 
     def radius_of(self, state: EllipsoidState) -> jax.Array:
         """Return ``c max(R, B) sqrt(beta_t)``, []: the paper's ``beta_t`` is a squared radius."""

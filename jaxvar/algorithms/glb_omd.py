@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import cholesky, random, status
-from jaxvar.algorithms.bandit import BoundedBandit, declare_theta_bound, lost
+from jaxvar.algorithms.bandit import BoundedBandit, declare_beta_scale, declare_theta_bound, lost
 from jaxvar.algorithms.interface import Choice, Ellipsoids, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.lowering import inner, outer, quadratic, transform
-from jaxvar.parameters import Number, choice, factory, flag, number, pytree
+from jaxvar.parameters import Number, choice, factory, flag, pytree
 
 CLAIM = Claim(
     "GLB-OMD",
@@ -88,7 +88,7 @@ class LinkOptimist(BoundedBandit):
     """
 
     noise_bound: ClassVar[float] = math.inf  # type: ignore[misc]  # no bound is needed, so none is a parameter
-    beta_scale: Number = number(at_least=0, default=1.0, doc="c, a multiplier of the radius; 1 is the theorem.")
+    beta_scale: Number = declare_beta_scale("the radius")
 
     def select(self, state: Any, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound."""

@@ -25,6 +25,7 @@ import numpy as np
 from jax import lax
 
 from jaxvar import planning, ridge
+from jaxvar.algorithms.bandit import declare_beta_scale
 from jaxvar.algorithms.interface import Model, Step, by_rule
 from jaxvar.algorithms.tabular import TabularPlan, ValueIteration
 from jaxvar.claims import Claim
@@ -261,9 +262,7 @@ class LsviUcbPlus(LeastSquares):
     """
 
     lam: Number = by_rule(lambda self: 1 / self.value_bound**2, "the ridge; ``1 / v^2`` if not given.")
-    beta_scale: Number = number(
-        at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radii; 1 is the theorem."
-    )
+    beta_scale: Number = declare_beta_scale("the stochastic part of the radii")
     floor_scale: Number = number(
         at_least=0,
         default=1.0,

@@ -20,6 +20,7 @@ from jaxvar.algorithms.bandit import (
     Eliminating,
     FixedArms,
     best,
+    declare_beta_scale,
     declare_capacity,
     declare_memory,
 )
@@ -113,9 +114,7 @@ class LogisticDuels(FixedArms):
         lambda self: jax.nn.sigmoid(2 * self.theta_bound) * jax.nn.sigmoid(-2 * self.theta_bound),
         "a lower bound on the slope of the link; that at ``2 S``, for arms of norm at most 1, if not given.",
     )
-    beta_scale: Number = number(
-        at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius; 1 is the theorem."
-    )
+    beta_scale: Number = declare_beta_scale()
     memory: int = declare_memory("duels to remember where arms change from round to round")
 
     @property

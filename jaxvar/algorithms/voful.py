@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvar import nets, parameters, random
-from jaxvar.algorithms.bandit import BoundedBandit, lost
+from jaxvar.algorithms.bandit import BoundedBandit, declare_beta_scale, lost
 from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.claims import Claim
 from jaxvar.parameters import Number, choice, count, factory, number, pytree
@@ -50,11 +50,7 @@ class Netted:
 
     dim: int = count(kw_only=False, doc="d, the length of an arm or of a feature, at most 3.")
     test: str = choice("tight", "paper", default="tight", doc="``tight`` or ``paper``.")
-    beta_scale: Number = number(
-        at_least=0,
-        default=1.0,
-        doc="c, a multiplier of the tests' limits (not of the allowance for the size of a cell); 1 is the theorem.",
-    )
+    beta_scale: Number = declare_beta_scale("the tests' limits (not of the allowance for the size of a cell)")
     cells: int = count(
         low=2,
         default=None,

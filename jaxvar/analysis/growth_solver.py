@@ -47,8 +47,13 @@ class Solution(NamedTuple):
 
 def solve(problem: Problem, scale: str, start: Array | None = None) -> Solution:
     """Fit every row from ``start [parameters]``; if None, fit the only row from 64 starts and keep the best fit."""
-    if start is None:
-        return _best(problem, scale)
+    if start is None:  # fixed starts: one where all terms are equal and constant, and others around it
+        terms, parameters = problem.design.shape[1], problem.design.shape[3]
+        starts = np.random.default_rng(0).normal(size=(_BLOCK, parameters)) - np.log(terms)
+        starts[0] = -np.log(terms)
+        found = _fit_block(problem.rows(np.zeros(_BLOCK, int)), starts, scale)
+        best = int(np.argmin(np.where(found.converged, found.loss, np.inf)))
+        return Solution(*(x[best : best + 1] for x in found))
     blocks = np.split(np.arange(len(problem.target)), range(_BLOCK, len(problem.target), _BLOCK))
     parts = [_fit_block(problem.rows(rows), np.tile(start, (len(rows), 1)), scale) for rows in blocks]
     return Solution(*map(np.concatenate, zip(*parts, strict=True)))
@@ -59,16 +64,6 @@ def response(problem: Problem, values: Array) -> Array:
     parts = problem.design[0] @ values + problem.offset[0]
     shares = np.exp(parts - parts.max(0))
     return np.einsum("tn,tnp->np", shares / shares.sum(0), problem.design[0])
-
-
-def _best(problem: Problem, scale: str) -> Solution:
-    """Fit a single row from 64 fixed starts: one where all terms are equal and constant, and others around it."""
-    terms, parameters = problem.design.shape[1], problem.design.shape[3]
-    starts = np.random.default_rng(0).normal(size=(_BLOCK, parameters)) - np.log(terms)
-    starts[0] = -np.log(terms)
-    found = _fit_block(problem.rows(np.zeros(_BLOCK, int)), starts, scale)
-    best = int(np.argmin(np.where(found.converged, found.loss, np.inf)))
-    return Solution(*(x[best : best + 1] for x in found))
 
 
 def _fit_block(problem: Problem, starts: Array, scale: str) -> Solution:

@@ -130,7 +130,11 @@ def bootstrap_interval(
     if method == "percentile":
         low, high = np.quantile(drawn, tails, axis=0)
     else:
-        low, high = _bca(drawn, estimate, _jackknife(values, statistic), tails)
+        if statistic is np.mean:
+            left_out = (values.sum(0) - values) / (n - 1)
+        else:  # the statistic without each seed in turn
+            left_out = np.stack([statistic(np.delete(values, i, axis=0), axis=0) for i in range(n)])
+        low, high = _bca(drawn, estimate, left_out, tails)
     kind = {"percentile": "bootstrap percentile", "bca": "bootstrap BCa"}[method]
     return Interval(estimate, low, high, level, kind, getattr(statistic, "__name__", "statistic"), n)
 
@@ -186,26 +190,12 @@ def _bca(drawn: Array, estimate: Array, left_out: Array, tails: Array) -> tuple[
     ends = []
     for z in special.ndtri(tails):
         shifted = bias + (bias + z) / (1 - acceleration * (bias + z))
-        ends.append(_quantile(ordered, special.ndtr(shifted)))
+        at = special.ndtr(shifted) * (number - 1)  # each column has a quantile of its own
+        floor = np.clip(np.floor(at).astype(int), 0, max(0, number - 2))
+        above = np.minimum(floor + 1, number - 1)
+        low, high = (np.take_along_axis(ordered, i[None], axis=0)[0] for i in (floor, above))
+        ends.append(low + (at - floor) * (high - low))
     return ends[0], ends[1]
-
-
-def _quantile(ordered: Array, share: Array) -> Array:
-    """Return the quantile ``share [...]`` of each column of ``ordered [resamples, ...]``, [...]."""
-    at = share * (len(ordered) - 1)
-    floor = np.clip(np.floor(at).astype(int), 0, max(0, len(ordered) - 2))
-    low, high = (
-        np.take_along_axis(ordered, i[None], axis=0)[0] for i in (floor, np.minimum(floor + 1, len(ordered) - 1))
-    )
-    return low + (at - floor) * (high - low)
-
-
-def _jackknife(values: Array, statistic: Statistic) -> Array:
-    """Return the statistic without each seed in turn, [seeds, ...]."""
-    n = len(values)
-    if statistic is np.mean:
-        return (values.sum(0) - values) / (n - 1)
-    return np.stack([statistic(np.delete(values, i, axis=0), axis=0) for i in range(n)])
 
 
 def check_level(level: float) -> None:

@@ -61,7 +61,17 @@ def against_parameter(
             _tick(axis, np.concatenate([s.x for s in found]))
             notes[axis] = {s.algorithm: _slope_text(s) for s in slopes}
             if not many:
-                _list_slopes(axis, [handles[s.algorithm] for s in slopes], slopes)
+                axis.legend(
+                    [handles[s.algorithm] for s in slopes],
+                    list(map(_slope_text, slopes)),
+                    title="slope",
+                    loc="center left",
+                    bbox_to_anchor=(1.0, 0.5),  # on the right of the panel, outside the axes
+                    borderaxespad=0.2,
+                    fontsize=points(SMALL),
+                    title_fontsize=points(SMALL),
+                    handlelength=1.0,
+                )
             grid.title(axis, title, beside=1.6)
         grid.xlabel(parameter_word(parameter))
         caption, ylabel = _caption(result, found, level), record_word(record)
@@ -99,21 +109,6 @@ def _tick(axis: Axes, values: Array) -> None:
     if 1 < len(positive) <= 8:
         axis.set_xticks(positive, [value_text(float(x)) for x in positive])
         axis.xaxis.set_minor_locator(NullLocator())
-
-
-def _list_slopes(axis: Axes, handles: list[ErrorbarContainer], slopes: list[Slope]) -> None:
-    """List the slopes on the right of the panel, outside the axes."""
-    axis.legend(
-        handles,
-        list(map(_slope_text, slopes)),
-        title="slope",
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-        borderaxespad=0.2,
-        fontsize=points(SMALL),
-        title_fontsize=points(SMALL),
-        handlelength=1.0,
-    )
 
 
 def _slope_text(slope: Slope) -> str:

@@ -56,7 +56,13 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
 
     Colours are those of the user's ``axes.prop_cycle``, if it was set.
     """
-    colours = _colours()
+    colours: Sequence[str] = COLOURS
+    set_by_user = user_settings().get("axes.prop_cycle")
+    if set_by_user is not None:
+        from matplotlib.colors import to_hex
+
+        theirs = cast("Cycler[str, str]", set_by_user).by_key().get("color", [])
+        colours = list(dict.fromkeys(map(to_hex, theirs))) or COLOURS
     used = set[tuple[str, Dash]]()  # dashes and markers that a colour has already
 
     def fresh(colour: str, options: Sequence[Dash], first: int) -> Dash:
@@ -70,17 +76,6 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
         colour = colours[i % len(colours)]
         found[label] = Look(colour, fresh(colour, DASHES, i), str(fresh(colour, MARKERS, i)))
     return found
-
-
-def _colours() -> Sequence[str]:
-    """Return the colours of curves: the user's, if there are any."""
-    set_by_user = user_settings().get("axes.prop_cycle")
-    if set_by_user is None:
-        return COLOURS
-    from matplotlib.colors import to_hex
-
-    found = cast("Cycler[str, str]", set_by_user).by_key().get("color", [])
-    return list(dict.fromkeys(map(to_hex, found))) or COLOURS
 
 
 def user_settings() -> dict[str, object]:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxvar import parameters
 from jaxvar.analysis.captions import algorithm_name, constants_text, environment_name, record_word, seeds_text
 from jaxvar.analysis.panels import by_problem, recorded
-from jaxvar.analysis.summaries import Band, BandKind, Occupancy, band, occupancy
+from jaxvar.analysis.summaries import Band, BandKind, band, occupancy
 from jaxvar.figures.ends import MOST_IN_LEGEND
 from jaxvar.figures.look import SMALL, Look, Width, looks, points, style
 from jaxvar.figures.style import Drawing, finish, problem_panels, row_panels
@@ -161,7 +161,19 @@ def layer_occupancy(result: StudyResult, *, width: Width = "neurips") -> Drawing
     with style():
         grid, rows = row_panels(cells, width)
         for axis, row, cell in rows:
-            handles |= _bar(axis, row, found[id(cell)], colours)
+            left = 0.0
+            for layer, share in enumerate(found[id(cell)].final.estimate):
+                if share == 0:
+                    continue
+                colour, hatch = colours[layer], HATCHES[layer % len(HATCHES)]
+                handles[layer] = axis.barh(
+                    row, share, left=left, height=0.7, color=colour, hatch=hatch, edgecolor="white", linewidth=0.4
+                )
+                if share > 0.08:
+                    text = axis.text(left + share / 2, row, str(layer), ha="center", va="center")
+                    text.set(fontsize=points(SMALL), color="black")
+                    text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85})
+                left += float(share)
         for axis in grid.axes:
             axis.set_xlim(0, 1)
             axis.grid(False)
@@ -178,25 +190,6 @@ def layer_occupancy(result: StudyResult, *, width: Width = "neurips") -> Drawing
             caption += " The legend leaves layers out; their colours and hatches are in order."
         labels = [f"layer {layer}" if layer else "nothing learned" for layer in layers]
         return finish(grid.figure, [handles[layer] for layer in layers], labels, caption)
-
-
-def _bar(axis: Axes, row: int, one: Occupancy, colours: list[Colour]) -> dict[int, BarContainer]:
-    """Draw the layers of one algorithm side by side; return the part of each layer."""
-    left = 0.0
-    parts: dict[int, BarContainer] = {}
-    for layer, share in enumerate(one.final.estimate):
-        if share == 0:
-            continue
-        colour = colours[layer]
-        hatch = HATCHES[layer % len(HATCHES)]
-        part = axis.barh(row, share, left=left, height=0.7, color=colour, hatch=hatch, edgecolor="white", linewidth=0.4)
-        parts[layer] = part
-        if share > 0.08:
-            text = axis.text(left + share / 2, row, str(layer), ha="center", va="center", fontsize=points(SMALL))
-            text.set_color("black")
-            text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85})
-        left += float(share)
-    return parts
 
 
 def _colours(deepest: int) -> list[Colour]:

@@ -136,8 +136,18 @@ def problem_panels(
                     text = wrap(grid.figure, found.rows[row], 0.95 * height, SIZE, most=2)
                     if is_named:
                         axis.set_ylabel("\n".join(text))
-                    else:
-                        _name_right(axis, "\n".join(text))
+                        continue
+                    axis.annotate(
+                        "\n".join(text),
+                        (1, 0.5),
+                        (4, 0),
+                        xycoords="axes fraction",
+                        textcoords="offset points",
+                        rotation=270,
+                        ha="left",
+                        va="center",
+                        fontsize=points(SIZE),
+                    )
             _raise(grid.figure, heads, 1)
             return grid
     grid = panels(len(groups), width, least=least, height=height, sharex=True, sharey=sharey, names=names)
@@ -297,21 +307,6 @@ def _raise(figure: Figure, heads: Sequence[str], rows: int) -> None:
     inches, height = figure.get_size_inches()
     lines = max(head.count("\n") for head in heads)
     figure.set_size_inches(inches, height + rows * lines * 1.2 * points(SIZE) / 72)
-
-
-def _name_right(axis: Axes, text: str) -> None:
-    """Write the name of a row of panels on the right of its last panel."""
-    axis.annotate(
-        text,
-        (1, 0.5),
-        (4, 0),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        rotation=270,
-        ha="left",
-        va="center",
-        fontsize=points(SIZE),
-    )
 
 
 def _legend(figure: Figure, handles: Sequence[Handle], labels: Sequence[str]) -> float:

@@ -64,14 +64,11 @@ class Curves:
 
     def pictures(self) -> list[Picture]:
         """Draw each panel in the first view."""
-        drawn = []
+        drawn, titles, (is_log_x, is_log_y) = list[Picture](), (self.x, self.y), self.is_log
         for panel in self.panels:
             alike = [one.views[0] for p in self.panels if p.environment == panel.environment for one in p.series]
-            height = value_range(alike, self.is_log[1])
-            titles = (self.x, self.y)
-            drawn.append(
-                curves_picture(panel.series, height, titles, is_log_x=self.is_log[0], is_points=self.is_points)
-            )
+            height = value_range(alike, is_log_y)
+            drawn.append(curves_picture(panel.series, height, titles, is_log_x=is_log_x, is_points=self.is_points))
         return drawn
 
     def data(self) -> dict[str, object]:

@@ -131,7 +131,13 @@ class Axis:
     def ticks(self, about: int) -> list[float]:
         """Return about as many round numbers within the axis."""
         if self.scale == "log":
-            return _log_ticks(self.low, self.high, about)
+            # Powers of ten; on a short axis also their multiples by 2 and 5; on a long one only every other.
+            first, last, decades = math.log10(self.low), math.log10(self.high), math.log10(self.high / self.low)
+            fronts = (1, 2, 5) if decades < about / 2.5 else (1,)
+            every = max(1, math.ceil(decades / about))
+            exponents = [p for p in range(math.floor(first), math.ceil(last) + 1) if p % every == 0]
+            found = [front * 10.0**p for p in exponents for front in fronts]
+            return [v for v in found if self.low * (1 - 1e-9) <= v <= self.high * (1 + 1e-9)]
         if self.scale == "signed":
             powers = [10.0**p for p in range(math.ceil(math.log10(self.unit)), 309)]
             inside = [v for p in powers for v in (-p, p) if self.low <= v <= self.high]
@@ -140,16 +146,6 @@ class Axis:
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
         return [i * step for i in range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)]
-
-
-def _log_ticks(low: float, high: float, about: int) -> list[float]:
-    """Return powers of ten; on a short axis also their multiples by 2 and 5; on a long one only every other."""
-    decades = math.log10(high / low)
-    fronts = (1, 2, 5) if decades < about / 2.5 else (1,)
-    every = max(1, math.ceil(decades / about))
-    powers = [p for p in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1) if p % every == 0]
-    found = [front * 10.0**p for p in powers for front in fronts]
-    return [v for v in found if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
 
 
 def _apart(values: Iterable[float], axis: Axis) -> list[tuple[float, float]]:

@@ -135,14 +135,8 @@ def _exponents(grid: Grid) -> dict[str, object]:
         rows = [{"setting": environments.index(s.environment), "slope": s} for s in slopes]
         reasons = list(dict.fromkeys(reason for slope in slopes for reason in slope.excluded))  # each reason once
         listed, more = "; ".join(reasons[:_LISTED_REASONS]), len(reasons) - _LISTED_REASONS
-        table = {
-            "parameter": parameter_word(parameter),
-            "environments": environments,
-            "rows": rows,
-            "reasons": listed,
-            "more": more,
-        }
-        tables.append(table)
+        about = {"parameter": parameter_word(parameter), "environments": environments}
+        tables.append({**about, "rows": rows, "reasons": listed, "more": more})
     return {"late": late, "tables": tables}
 
 

@@ -69,7 +69,13 @@ def compare(
         for label, target in targets.items():
             if target is None or isinstance(target, type) or grid_of(target) is not None:
                 raise StudyError(f"{name}[{label!r}] must be one object in one setting, got {short(target)}")
-    names = _names(recorders)
+    known = {(factory.made, factory.call().name): name for name, factory in RECORDERS.items()}  # a study keeps names
+    if not isinstance(recorders, list | tuple):
+        raise StudyError(f"recorders must be a list of recorders from jaxvar.record, got {short(recorders)}")
+    for recorder in recorders:
+        if (type(recorder), getattr(recorder, "name", None)) not in known:
+            raise StudyError(f"recorders must be from jaxvar.record ({', '.join(RECORDERS)}), got {short(recorder)}")
+    names = tuple(known[type(recorder), recorder.name] for recorder in recorders)
     recorded = {  # of each algorithm what it has in all environments
         label: tuple(n for n in names if all(unsupported(n, target, e) is None for e in environments.values()))
         for label, target in algorithms.items()
@@ -95,14 +101,3 @@ def compare(
         result = run_study(study, folder, force=force, progress=progress)
     assert result is not None
     return result
-
-
-def _names(recorders: Sequence[Recorder]) -> tuple[str, ...]:
-    """Return the names of recorders, which must be those of :mod:`jaxvar.record`: a study keeps their names."""
-    known = {(factory.made, factory.call().name): name for name, factory in RECORDERS.items()}
-    if not isinstance(recorders, list | tuple):
-        raise StudyError(f"recorders must be a list of recorders from jaxvar.record, got {short(recorders)}")
-    for recorder in recorders:
-        if (type(recorder), getattr(recorder, "name", None)) not in known:
-            raise StudyError(f"recorders must be from jaxvar.record ({', '.join(RECORDERS)}), got {short(recorder)}")
-    return tuple(known[type(recorder), recorder.name] for recorder in recorders)

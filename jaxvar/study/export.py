@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -32,38 +32,27 @@ def export(result: StudyResult, to: Format, path: str | Path | None = None) -> P
     """
     parameters.check_choice("to", to, tuple(_ENDINGS))
     path = Path(path) if path is not None else Path(f"{check_study_name(result.name)}.{_ENDINGS[to]}")
+    cells = blocks(result)
     with files.writing(path) as file:
         if to == "csv":
-            _write_csv(result, file)
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            writer = csv.writer(text)
+            shown = [b._replace(labels={name: files.csv_entry(x) for name, x in b.labels.items()}) for b in cells]
+            for i, columns in enumerate(tidy.columns(shown, result.unit, "")):
+                if i == 0:
+                    writer.writerow(map(files.csv_entry, columns))
+                values = (x if isinstance(x, list) else x.tolist() for x in columns.values())
+                writer.writerows(zip(*values, strict=True))
+            text.flush()
+            text.detach()
         elif to == "netcdf":
             result.to_xarray().to_netcdf(file, engine="h5netcdf")
         else:
-            _write_npz(result, file)
+            labels = [{name: x for name, x in b.labels.items() if name != "constants"} for b in cells]
+            about = {"name": result.name, "unit": result.unit, "cells": labels, "config": result.config}
+            arrays: dict[str, Array] = {"study": np.array(json.dumps(about))}
+            for i, b in enumerate(cells):
+                parts = {"rounds": b.rounds, "seeds": b.seeds, "status": b.status, "status_round": b.status_round}
+                arrays |= {f"cell_{i}.{name}": x for name, x in {**parts, **b.records}.items()}
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # no array is called allow_pickle
     return path
-
-
-def _write_csv(result: StudyResult, file: IO[bytes]) -> None:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    writer = csv.writer(text)
-    cells = [
-        cell._replace(labels={name: files.csv_entry(label) for name, label in cell.labels.items()})
-        for cell in blocks(result)
-    ]
-    for i, columns in enumerate(tidy.columns(cells, result.unit, "")):
-        if i == 0:
-            writer.writerow(map(files.csv_entry, columns))
-        writer.writerows(zip(*(x if isinstance(x, list) else x.tolist() for x in columns.values()), strict=True))
-    text.flush()
-    text.detach()
-
-
-def _write_npz(result: StudyResult, file: IO[bytes]) -> None:
-    arrays: dict[str, Array] = {}
-    cells = []
-    for i, cell in enumerate(blocks(result)):
-        cells.append({name: label for name, label in cell.labels.items() if name != "constants"})
-        parts = {"rounds": cell.rounds, "seeds": cell.seeds, "status": cell.status, "status_round": cell.status_round}
-        arrays |= {f"cell_{i}.{name}": x for name, x in {**parts, **cell.records}.items()}
-    about = {"name": result.name, "unit": result.unit, "cells": cells, "config": result.config}
-    arrays = {"study": np.array(json.dumps(about)), **arrays}
-    np.savez(file, **arrays)  # type: ignore[arg-type]  # no array is called allow_pickle

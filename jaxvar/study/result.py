@@ -222,13 +222,9 @@ def differences(study: Study, stored: Manifest) -> list[str]:
             found.append(f"{name} was {short(was)} and is {short(is_now)}")
     if study.length == stored.num_rounds and study.recorded.tolist() != list(stored.rounds):
         found.append(f"records were {short(old.get('records'))} and are {short(new.get('records'))}")
-    return found or _changed_cells(study, stored)
-
-
-def _changed_cells(study: Study, stored: Manifest) -> list[str]:
-    """Return a line for each stored cell that the study no longer has, at the number of rounds it was played for."""
-    there = {cell.hash: cell for cell in at_length(study, stored.num_rounds).cells}
-    found = []
+    if found:
+        return found
+    there = {cell.hash: cell for cell in at_length(study, stored.num_rounds).cells}  # for the rounds it was played for
     for cell in stored.cells:
         if cell.hash not in there:
             twins = [c for c in there.values() if c.title == cell.title]

@@ -65,7 +65,10 @@ class Table:
         widths = [max(map(_width, column)) for column in zip(titles, *cells, strict=True)]
         lines = textwrap.wrap(visible(self.caption), WIDTH)
         for row in (titles, ["-" * w for w in widths], *cells):
-            parts = [_pad(v, w, c.kind) for v, w, c in zip(row, widths, self.columns, strict=True)]
+            parts = []
+            for entry, width, column in zip(row, widths, self.columns, strict=True):
+                space = " " * (width - _width(entry))
+                parts.append(entry + space if column.kind == "text" else space + entry)
             lines.append("  ".join(parts).rstrip())
         return "\n".join(lines) + "\n"
 
@@ -162,9 +165,3 @@ def _width(text: str) -> int:
     """Return the number of columns that a terminal needs for the text."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
-
-
-def _pad(text: str, width: int, kind: Kind) -> str:
-    """Fill up with spaces: text on the right, numbers on the left."""
-    space = " " * (width - _width(text))
-    return text + space if kind == "text" else space + text

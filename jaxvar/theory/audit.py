@@ -22,6 +22,7 @@ from jaxvar import constants as presets
 from jaxvar import parameters, random
 from jaxvar.algorithms.save import save
 from jaxvar.algorithms.ucrl_ave import ucrl_ave
+from jaxvar.analysis.panels import grouped
 from jaxvar.commands import OrNone
 from jaxvar.environments import noise
 from jaxvar.environments.linear_bandit import linear_bandit
@@ -247,9 +248,7 @@ def slack_figure(outcome: Outcome, group: str, *, width: Width = "neurips") -> D
     found = [f for f in outcome.of(group) if f.slack]
     if not found:
         raise ValueError(f"nothing was judged in {group!r}")
-    by_key: dict[str, list[Finding]] = {}
-    for f in found:
-        by_key.setdefault(f.statement.key, []).append(f)
+    by_key = grouped(found, lambda f: f.statement.key)
     cases = list(dict.fromkeys(f.case for f in found))
     look, handles = looks(cases), {}
     step = 0.8 / len(cases)

@@ -221,21 +221,17 @@ def calibrate_command(options: Calibrate) -> int:
     print(summary(found).text())
     for switch in found.switches:
         print(verdict(found, switch))
-    for path in write_all(found, folder, _command(options, seeds)):
-        print(path)
-    return DONE if found.multiplier(options.switches[0]) is not None else FAILED
-
-
-def write_all(found: Calibration, folder: Path, command: str) -> list[Path]:
-    """Write tables, a figure per switch, and the preset if a multiplier passed; return the paths."""
     paths = [summary(found).save(folder / "summary.txt"), points(found).save(folder / "points.csv")]
     for switch in found.switches:
         paths += save(figure(found, switch), folder / f"switch_{switch:g}")
         paths += sorted(folder.glob(f"switch_{switch:g}.caption.*"))
-    if found.multiplier(found.switches[0]) is not None:
-        preset = to_json(found, found.switches[0], command)
+    has_passed = found.multiplier(found.switches[0]) is not None
+    if has_passed:
+        preset = to_json(found, found.switches[0], _command(options, seeds))
         paths.append(write_preset(folder / f"{found.setting}.json", preset))
-    return paths
+    for path in paths:
+        print(path)
+    return DONE if has_passed else FAILED
 
 
 def _command(options: Calibrate, seeds: int) -> str:

@@ -54,7 +54,19 @@ def update_running_max(
     """Return the running maximum of the statements ``keys`` after their checks in one more ``round []``."""
     if set(keys) != set(checks):
         raise ValueError(f"checks must be of the statements {sorted(keys)}, got {sorted(checks)}")
-    ratio, place, observed, bound = _worst([checks[key] for key in keys])
+    worst: dict[str, tuple[jax.Array, ...]] = {}  # of each statement's inequalities, as four fields of the maximum
+    # Statements with equally many inequalities are taken together: a small program for many statements.
+    for num in {checks[key].observed.shape[0] for key in keys}:
+        which = [key for key in keys if checks[key].observed.shape[0] == num]
+        sides = jnp.broadcast_arrays(*(x for key in which for x in checks[key]))
+        observed, bound, applies = (jnp.stack(sides[i::3], axis=1) for i in range(3))
+        ratio = jnp.where(applies, observed / bound, -1)
+        largest = jnp.max(ratio, axis=0)  # NaN where there is one
+        at = lowering.lowest(ratio >= largest[None])
+        place = (at + 1 if num > 1 else at).astype(ratio.dtype)  # 0 for a statement of one inequality
+        found = (largest, place, lowering.take(observed, at), lowering.take(bound, at))
+        worst |= {key: tuple(x[i] for x in found) for i, key in enumerate(which)}
+    ratio, place, observed, bound = (jnp.stack([worst[key][i] for key in keys]) for i in range(4))
     first = (running.round == 0) & (ratio > 1 + ROUNDING)
     number = jnp.broadcast_to(round.astype(ratio.dtype)[None], ratio.shape)
     return RunningMax(
@@ -75,25 +87,6 @@ def single_check(observed: jax.Array, bound: jax.Array, applies: jax.Array | Non
     """Return the check of a statement about no layer; it always applies unless ``applies []`` is given."""
     applies = jnp.ones(observed.shape, bool) if applies is None else applies
     return Check(observed[None], bound[None], applies[None])
-
-
-def _worst(checks: Sequence[Check]) -> list[jax.Array]:
-    """Return ratio, number from 1 and both sides of each statement's worst inequality; four ``[n]``.
-
-    Statements with equally many inequalities are taken together: a small program for many statements.
-    """
-    found: dict[int, list[jax.Array]] = {}
-    for num in {check.observed.shape[0] for check in checks}:
-        which = [i for i, check in enumerate(checks) if check.observed.shape[0] == num]
-        sides = jnp.broadcast_arrays(*(x for i in which for x in checks[i]))
-        observed, bound, applies = (jnp.stack(sides[i::3], axis=1) for i in range(3))
-        ratio = jnp.where(applies, observed / bound, -1)
-        largest = jnp.max(ratio, axis=0)  # NaN where there is one
-        at = lowering.lowest(ratio >= largest[None])
-        place = (at + 1 if num > 1 else at).astype(ratio.dtype)  # 0 for a statement of one inequality
-        worst = (largest, place, lowering.take(observed, at), lowering.take(bound, at))
-        found |= {i: [x[j] for x in worst] for j, i in enumerate(which)}
-    return [jnp.stack([found[i][j] for i in range(len(checks))]) for j in range(4)]
 
 
 def follow_rounds(

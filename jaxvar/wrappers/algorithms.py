@@ -126,7 +126,13 @@ class Delayed(LearnsLate):
             learner = learn(state.learner, choice, x, reward, side)
         else:
             now = Feedback(choice, x, reward, side.noise_var)
-            self._check_shapes(waiting, now)
+            room, given = ([jnp.shape(v) for v in jax.tree.leaves(tree)] for tree in (waiting, now))
+            if [shape[1:] for shape in room] != given:
+                raise ValueError(
+                    f"num_arms must be the number of arms where choices hold an array with an entry for each arm, got "
+                    f"num_arms {self.num_arms} and dim {self.dim} in delayed, which gives shapes "
+                    f"{[list(shape[1:]) for shape in room]}, and shapes {[list(shape) for shape in given]} in the game"
+                )
             oldest = jax.tree.map(lambda queue: queue[0], waiting)
             told = side._replace(noise_var=oldest.noise_var)
             learner = learn(state.learner, oldest.choice, oldest.x, oldest.reward, told)
@@ -136,16 +142,6 @@ class Delayed(LearnsLate):
             # whose slot is indexed (OFUL, d = 10, two cores).
             waiting = jax.tree.map(lambda queue, v: jnp.concatenate([queue[1:], jnp.asarray(v)[None]]), waiting, now)
         return DelayedState(learner, waiting, state.round + 1, _with_bits(state.lost, choice))
-
-    def _check_shapes(self, waiting: Feedback, now: Feedback) -> None:
-        """Refuse a choice that the queue has no room for."""
-        room, given = ([jnp.shape(v) for v in jax.tree.leaves(tree)] for tree in (waiting, now))
-        if [shape[1:] for shape in room] != given:
-            raise ValueError(
-                f"num_arms must be the number of arms where choices hold an array with an entry for each arm, got "
-                f"num_arms {self.num_arms} and dim {self.dim} in delayed, which gives shapes "
-                f"{[list(shape[1:]) for shape in room]}, and shapes {[list(shape) for shape in given]} in the game"
-            )
 
 
 delayed = factory(Delayed)
