@@ -190,8 +190,7 @@ def finish(
     bits = bits | getattr(state, "status", jnp.int32(0)) | jnp.where(finite, 0, status.NONFINITE).astype(jnp.int32)
     status_round = jnp.where((carry.status_round == 0) & (bits != 0), round, carry.status_round)
     number = (round + 1).astype(jnp.uint32)
-    coming = (random.threefry(words[0], words[1], np.uint32(0), number) for words in fixed.streams)
-    keys = Keys(*(lowering.words(*words) for words in coming))
+    keys = Keys(*(lowering.words(*random.threefry(k[0], k[1], np.uint32(0), number)) for k in fixed.streams))
     return Carry(state, keys, memories, carry.status | bits, status_round)
 
 

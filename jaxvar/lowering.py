@@ -249,10 +249,8 @@ def unit_rows(
         length = jnp.sqrt(functools.reduce(operator.add, (x * x for x in columns)))
         return jnp.stack([x / jnp.maximum(length, np.finfo(length.dtype).tiny) * norm for x in columns], axis=1)
     index = jnp.arange(num * dim, dtype=jnp.uint32).reshape(num, dim)
-    if on_accelerator():
-        z = normal(bits(index), dtype)
-    else:
-        z = normal(_stored(bits, index), np.float32 if fresh else dtype).astype(dtype)
+    word = bits(index) if on_accelerator() else _stored(bits, index)
+    z = normal(word, np.float32 if fresh and not on_accelerator() else dtype).astype(dtype)
     return z / jnp.maximum(jnp.sqrt(jnp.sum(z * z, axis=1)), np.finfo(z.dtype).tiny)[:, None] * norm
 
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Iterable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.typing import ArrayLike, DTypeLike
 
 Words = tuple[jax.Array, jax.Array]  # of a key, uint32
@@ -27,9 +25,6 @@ _PARITY = 0x1BD11BDA
 _DRAW_ROUNDS = 13  # the fewest with which Threefry-2x32 passes BigCrush (Salmon et al. 2011); keys get all 20
 _PROPOSALS = 8  # each is accepted with probability 0.95 or more
 _MOST_WORDS = 2**32  # of one draw: the counter's low word numbers them
-# Operations on traced arrays, which their signs do by way of much that arrays of one type do not need: see `threefry`.
-_BY_LAX = (lax.add, lax.shift_left, lax.shift_right_logical, lax.bitwise_or, lax.bitwise_xor)
-_BY_NUMPY = (operator.add, operator.lshift, operator.rshift, operator.or_, operator.xor)
 _DRAW = 0x6A617876  # the counter's high word for draws; fold_in uses 0, so a key may be folded and drawn from
 
 # -log(m) for 1 <= m < 2 as a polynomial in m - 3/2; error below 4e-8.
@@ -67,12 +62,10 @@ def threefry(k0: jax.Array, k1: jax.Array, x0: Any, x1: Any, rounds: int = 20) -
     """Return Threefry-2x32 (Salmon et al. 2011) of the counter ``(x0, x1)`` under the key ``(k0, k1)``, uint32."""
     keys = (k0, k1, k0 ^ k1 ^ np.uint32(_PARITY))
     x0, x1 = x0 + keys[0], x1 + keys[1]
-    traced = isinstance(x1, jax.Array)
-    add, left, right, either, xor = _BY_LAX if traced else _BY_NUMPY
     for i in range(rounds):
         r = _ROTATIONS[i % 8]
-        x0 = add(x0, x1)
-        x1 = xor(either(left(x1, np.uint32(r)), right(x1, np.uint32(32 - r))), x0)
+        x0 = x0 + x1
+        x1 = ((x1 << np.uint32(r)) | (x1 >> np.uint32(32 - r))) ^ x0
         if i % 4 == 3:
             j = i // 4 + 1
             x0, x1 = x0 + keys[j % 3], x1 + keys[(j + 1) % 3] + np.uint32(j)
