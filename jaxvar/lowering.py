@@ -513,7 +513,7 @@ def each_used_layer(function: Callable[..., T], is_used: jax.Array, unused: T, *
     arms); an accelerator takes the function of all, which must be the same.
     """
     if on_accelerator():
-        if any(v.ndim == 3 and v.size <= _LOOKED_UP for v in jax.tree.leaves(stacks)):
+        if not any(v.ndim == 3 and v.size > _LOOKED_UP for v in jax.tree.leaves(stacks)):
             return jax.vmap(function)(*stacks)
         return jax.tree.map(lambda *v: jnp.stack(v), *(function(*_slice(stacks, i)) for i in range(is_used.shape[0])))
 

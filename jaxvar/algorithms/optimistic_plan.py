@@ -159,12 +159,12 @@ def ellipsoid_bound(feature: jax.Array, theta_hat: jax.Array, shape: jax.Array) 
 
     The ``shape [d, d]`` is ``beta^2 Sigma^-1``: one square root gives the whole width.
     """
-    return computed_once(combine(jnp.moveaxis(feature, 1, 0), theta_hat[:, None]) + norm(feature, shape))
+    return computed_once(layer_bound(feature, theta_hat, shape))
 
 
-def layer_bound(feature: jax.Array, theta_hat: jax.Array, factor: Number, shape: jax.Array) -> jax.Array:
-    """Return ``<f, theta_hat> + factor sqrt(f^T shape f)`` for each f, [N], to be computed wherever it is used."""
-    return combine(jnp.moveaxis(feature, 1, 0), theta_hat[:, None]) + factor * norm(feature, shape)
+def layer_bound(feature: jax.Array, theta_hat: jax.Array, shape: jax.Array) -> jax.Array:
+    """Return what :func:`ellipsoid_bound` does, to be computed wherever it is used."""
+    return combine(jnp.moveaxis(feature, 1, 0), theta_hat[:, None]) + norm(feature, shape)
 
 
 def known_model(model: Model, dim: int, horizon: int) -> Model:

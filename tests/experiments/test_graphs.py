@@ -262,7 +262,7 @@ def test_the_compiler_still_writes_what_is_read():
         ("save", True, 19, 10, 3865),
         ("ave_ucb", True, 20, 12, 4656),
         ("oful", True, 14, 8, 2705),
-        ("ucrl_ave", False, 24, 15, 1845),
+        ("ucrl_ave", False, 25, 16, 1845),
     ],
     ids=["save-fixed", "save-fresh", "ave_ucb-fresh", "oful-fresh", "ucrl_ave"],
 )
