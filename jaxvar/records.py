@@ -93,7 +93,7 @@ class RunningSum:
 
     name: str = static()
     field: str = static()  # of the event
-    reads_plan = False  # else its first stage is planned once more, as a whole: a tenth of the time to trace UCRL-AVE
+    reads_plan = False  # of an episode; else its first stage is traced once more, for all states
 
     def init(self, algorithm: object, instance: object) -> Sum:
         """Return an empty sum."""
