@@ -307,19 +307,21 @@ def layer_count(alpha: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.ceil(-jnp.log2(alpha) - slack), 1)
 
 
-def choose_capacity(dim: int, num_rounds: Number, alpha: Number) -> int:
-    """Return how many layers to store: those that ``num_rounds`` rounds can fill, and one more.
+def choose_capacity(num_rounds: Number, alpha: Number) -> int:
+    """Return how many layers to store: as many as ``num_rounds`` rounds of one unit vector need.
 
-    A unit vector's width falls from 2^l to 2^-l after about ``4^l 4 l ln(2) d`` updates of layer l.
+    Its squared width in layer l starts at 4^l, and each update divides it by 1 + 4^-l; below 4^-l the next layer is
+    asked. With ``lam <= 1`` unit vectors in more dimensions fill a layer no sooner; short ones may start in a deeper
+    one. (With d times as many rounds and one more layer, 800,000 rounds of SAVE with 20 fixed arms were played twice.)
     """
     if parameters.is_traced(num_rounds) or parameters.is_traced(alpha):
         return 8
     most = max(1, math.ceil(-math.log2(float(alpha)) - 1e-9))
-    filled, layer = 0.0, 0
+    filled, layer = 0, 0
     while filled < float(num_rounds) and layer < most:
         layer += 1
-        filled += 4.0**layer * 4 * layer * math.log(2) * dim
-    return min(layer + 1, most, MAX_LAYERS)
+        filled += math.floor(layer * math.log(16) / math.log1p(4.0**-layer)) + 1
+    return min(layer, most, MAX_LAYERS)
 
 
 def initial_radius(constants: RadiusConstants, capacity: int, dtype: DTypeLike) -> jax.Array:

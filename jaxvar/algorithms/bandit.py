@@ -75,7 +75,7 @@ def declare_capacity() -> Any:
     return count(
         high=ridge.MAX_LAYERS,
         default=None,
-        rule=lambda self: ridge.choose_capacity(self.dim, self.num_rounds, self.alpha),
+        rule=lambda self: ridge.choose_capacity(self.num_rounds, self.alpha),
         doc="layers to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate``, ``run`` and ``trace`` "
         "then play again with more.",
     )

@@ -104,7 +104,7 @@ class UcrlAve(ConfidentPlanner):
     capacity: int = count(
         high=ridge.MAX_LAYERS,
         default=None,
-        rule=lambda self: max(3, ridge.choose_capacity(self.dim, 1.25 * self.num_episodes * self.horizon, self.alpha)),
+        rule=lambda self: max(3, ridge.choose_capacity(self.num_episodes * self.horizon, self.alpha)),
         doc="layers to store. Asking for a deeper one sets ``status.CAPACITY``; ``simulate`` reruns with more. A "
         "feature of norm n starts in layer ``log2(sqrt(lam) / n) / 2`` or deeper, however few the episodes.",
     )

@@ -1,9 +1,12 @@
 """What a round costs: not the rounds before it, not the theorem's number of layers, not those stored."""
 
+import math
+
 import jax
 import pytest
 
 import jaxvar as jv
+from jaxvar import ridge
 
 KEY = jax.random.key(0)
 
@@ -59,6 +62,19 @@ def test_default_capacity_follows_what_the_rounds_can_fill():
     algorithm = jv.save(4, 10**9)
     assert algorithm.num_layers == 45
     assert algorithm.capacity <= 14
+
+
+def test_default_capacity_is_what_one_arm_that_is_always_pulled_needs():
+    # Its squared width 4^l in layer l is divided by 1 + 4^-l by each observation; below 4^-l the next layer is asked.
+    rounds, layer = 0, 1
+    while rounds < 10**5:
+        assert ridge.choose_capacity(max(rounds, 1), 1e-9) == max(layer - 1, 1)
+        assert ridge.choose_capacity(rounds + 1, 1e-9) == layer
+        log_width2 = layer * math.log(4)
+        while log_width2 >= -layer * math.log(4):
+            log_width2 -= math.log1p(4.0**-layer)
+            rounds += 1
+        layer += 1
 
 
 def ave(horizon_of_theory=1000, capacity=3):
