@@ -272,6 +272,7 @@ class FixedSaveState(NamedTuple):
     """State of SAVE with fixed arms for one seed."""
 
     number: jax.Array  # []   int32, the layer l in which the next round ends
+    scale: jax.Array  # []   q = 4^-l
     layer: ridge.Layers  # that layer alone, no leading axis
     beta: jax.Array  # []   its radius
     active: jax.Array  # [num_arms]   bool, the arms that survived all layers before
@@ -302,12 +303,13 @@ class FixedSave:
         save, arms = self.save, jnp.asarray(self.arms)
         norm2 = jnp.sum(arms * arms, axis=1)
         largest = jnp.max(norm2, axis=0)
-        number = self._next_layer(jnp.int32(0), largest)
+        number, scale = self._next_layer(jnp.int32(0), largest)
         beta_hat = ridge.initial_radius(save.constants, save.capacity, save.dtype)
         return FixedSaveState(
             number=number,
+            scale=scale,
             layer=self._empty(),
-            beta=self._initial_beta(number),
+            beta=self._initial_beta(scale),
             active=jnp.ones(norm2.shape, bool),
             stats=ridge.ArmStats(norm2, jnp.zeros_like(norm2)),
             norm2=norm2,
@@ -326,7 +328,7 @@ class FixedSave:
                 "side.available must be None where SAVE was made for a decision set that never changes; "
                 "build it by with_fixed_arms(arms, masked=True)"
             )
-        q, largest = self._scale(state.number), state.largest
+        q, largest = state.scale, state.largest
         certain = largest <= q * self.save.alpha**2  # line 7
         layer = jnp.where(certain, 0, state.number)
         lost = jnp.where(state.number > self.capacity, status.CAPACITY, 0)
@@ -339,7 +341,7 @@ class FixedSave:
         self, state: FixedSaveState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side
     ) -> FixedSaveState:
         """Learn in the current layer (lines 17-18) and pass it if nothing in it is uncertain any more (lines 11-12)."""
-        learns, q = choice.layer > 0, self._scale(state.number)
+        learns, q = choice.layer > 0, state.scale
         layer, update = ridge.learn(state.layer, jnp.where(learns, q, 0), x, reward, 1)
         stats = ridge.follow(state.stats, update, jnp.asarray(self.arms))
         beta = jnp.where(learns, self.save.refreshed_radius(update, state.round + 1), state.beta)
@@ -354,14 +356,15 @@ class FixedSave:
             best = jnp.max(jnp.where(state.active, stats.pred, -jnp.inf), axis=0)
             active = state.active & (stats.pred >= best - 2 * jnp.sqrt(q) * beta)  # line 12
             largest = jnp.max(jnp.where(active, state.norm2, 0), axis=0)
-            number, empty = self._next_layer(state.number, largest), jnp.zeros_like(stats.pred)
-            learned = (self._empty(), self._initial_beta(number), ridge.ArmStats(state.norm2, empty))
-            return number, active, largest, self.save.top(stats.pred, state.active), *learned
+            (number, scale), empty = self._next_layer(state.number, largest), jnp.zeros_like(stats.pred)
+            learned = (self._empty(), self._initial_beta(scale), ridge.ArmStats(state.norm2, empty))
+            return number, scale, active, largest, self.save.top(stats.pred, state.active), *learned
 
-        stayed = (state.number, state.active, largest, state.leader, layer, beta, stats)
-        number, active, largest, leader, layer, beta, stats = where_any(passed, moved, stayed)
+        stayed = (state.number, q, state.active, largest, state.leader, layer, beta, stats)
+        number, scale, active, largest, leader, layer, beta, stats = where_any(passed, moved, stayed)
         return FixedSaveState(
             number=number,
+            scale=scale,
             layer=layer,
             beta=beta,
             active=active,
@@ -377,7 +380,7 @@ class FixedSave:
 
     def recommend(self, state: FixedSaveState, arms: jax.Array, side: Side) -> jax.Array:
         """Return the arm of the largest estimate of the deepest layer that is done, [], see ``Save.recommend``."""
-        certain = (state.largest <= self._scale(state.number) * self.save.alpha**2) & (state.layer.count > 0)
+        certain = (state.largest <= state.scale * self.save.alpha**2) & (state.layer.count > 0)
         here = self.save.top(state.stats.pred, state.active)
         return jnp.where(certain | (state.leader < 0), here, state.leader)
 
@@ -389,15 +392,13 @@ class FixedSave:
         one = ridge.init_layers(self.save.dim, 1, 1, self.save.dtype)
         return ridge.Layers(*(v[0] for v in one))
 
-    def _scale(self, number: jax.Array) -> jax.Array:
-        """Return ``4^-l``, []."""
-        return jnp.exp2((-2 * number).astype(self.save.dtype))
+    def _initial_beta(self, scale: jax.Array) -> jax.Array:
+        return self.save.constants.initial_coef * jnp.sqrt(scale)
 
-    def _initial_beta(self, number: jax.Array) -> jax.Array:
-        return self.save.constants.initial_coef * jnp.exp2((-number).astype(self.save.dtype))
+    def _next_layer(self, number: jax.Array, largest: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Return the lowest layer after ``number`` in which a round can end, int32 [], and its scale, [].
 
-    def _next_layer(self, number: jax.Array, largest: jax.Array) -> jax.Array:
-        """Return the lowest layer after ``number`` in which a round can end; ``capacity + 1`` where it is not stored.
+        That is ``capacity + 1`` where it is not stored.
 
         It is empty: its widths are ``2^l |a|``, with ``largest []`` the largest ``|a|^2`` of an active arm, and passing
         an empty layer drops no arm.
@@ -405,5 +406,6 @@ class FixedSave:
         candidates = np.arange(1, self.capacity + 1, dtype=np.int32)
         q = ridge.scales(self.capacity, self.save.dtype)
         ends = (largest > q * q) | (largest <= q * self.save.alpha**2)
-        later = jnp.where(ends & (candidates > number), candidates, self.capacity + 1)
-        return jnp.min(later, axis=0).astype(jnp.int32)
+        later = ends & (candidates > number)
+        next_one = jnp.min(jnp.where(later, candidates, self.capacity + 1), axis=0).astype(jnp.int32)
+        return next_one, jnp.max(jnp.where(later, q, q[-1] / 4), axis=0)
