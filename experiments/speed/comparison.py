@@ -34,6 +34,7 @@ from jaxvar.parameters import float_dtype, pytree, static
 
 ARM_KINDS = ("sphere", "uniform", "hypercube")
 PRECISIONS = ("float64", "float32")
+REST = 0.1  # seconds before a play: the threads of OpenMP, which Numba uses, look for more work for a while
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,6 +159,7 @@ def _row(options: Comparison, task: Task) -> None:
     times: dict[str, list[float]] = {c.name: [] for c in contenders}
     for _ in range(options.repeats):
         for c in contenders:
+            time.sleep(REST)
             times[c.name].append(c.timed()[0])
     ours = float(np.median(times["jaxvar"]))
     label = task.label

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypedDict
 import jax
 import numpy as np
 
-from experiments.speed.comparison import ALGORITHMS, BANDITS, Comparison, Task, machine, task_of
+from experiments.speed.comparison import ALGORITHMS, BANDITS, REST, Comparison, Task, machine, task_of
 from jaxvar.figures.look import ink, looks, style
 from jaxvar.figures.style import Drawing, finish, panels, save
 from jaxvar.files import write_whole
@@ -191,6 +191,7 @@ def measure(point: Point, repeats: int) -> Row:
     wall, cpu = np.zeros((2, 2, repeats))
     for repeat in range(repeats):
         for i, contender in enumerate(both):
+            time.sleep(REST)
             start, busy = time.perf_counter(), time.process_time()
             wall[i, repeat] = contender.timed()[0]
             cpu[i, repeat] = (time.process_time() - busy) * wall[i, repeat] / (time.perf_counter() - start)
