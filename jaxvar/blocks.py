@@ -47,14 +47,24 @@ class OverSeeds:
     """
 
     def __init__(self, function: Function, block: tuple[int, ...], args: ArrayTree, differs: ArrayTree) -> None:
-        leaves, structure = jax.tree.flatten(args)
+        leaves, self.given = jax.tree.flatten(args)
         self.block, self.flags = block, [flag and bool(block) for flag in jax.tree.leaves(differs)]
         shapes = []
         for x, differ in zip(leaves, self.flags, strict=True):
             shape = jnp.shape(x)[: jnp.ndim(x) - len(block)] if differ else jnp.shape(x)
             shapes.append(jax.ShapeDtypeStruct(shape, x.dtype if hasattr(x, "dtype") else jnp.result_type(x)))
-        traced, out = jax.make_jaxpr(function, return_shape=True)(*jax.tree.unflatten(structure, shapes))
-        self.program, self.structure = _flat(traced), jax.tree.structure(out)
+        self.traced, out = jax.make_jaxpr(function, return_shape=True)(*jax.tree.unflatten(self.given, shapes))
+        self.program, self.structure = _flat(self.traced), jax.tree.structure(out)
+
+    def carried(self, place: int) -> ArrayTree:
+        """Let the result be argument ``place`` of the next call; returns whether each leaf of it will ever differ."""
+        first = len(jax.tree.leaves(jax.tree.unflatten(self.given, self.flags)[:place]))
+        end, before = first + len(self.traced.jaxpr.outvars), [False]
+        while before != self.flags:
+            before, after = self.flags, _depends(self.traced.jaxpr, self.flags)
+            carried = [a or b for a, b in zip(before[first:end], after, strict=True)]
+            self.flags = [*before[:first], *carried, *before[end:]]
+        return jax.tree.unflatten(self.structure, self.flags[first:end])
 
     def __call__(self, *args: ArrayTree) -> tuple[ArrayTree, ArrayTree]:
         """Return the outputs, and a tree of whether each of them differs between seeds."""
@@ -74,9 +84,12 @@ def over_seeds(
     return OverSeeds(function, block, args, differs)(*args)
 
 
-def spread(tree: ArrayTree, differs: ArrayTree, block: tuple[int, ...]) -> ArrayTree:
-    """Return ``tree`` with the block's axes at the end of every leaf."""
-    return jax.tree.map(lambda x, f: x if f else _Block(block).spread(_Value(x, f), jnp.shape(x)), tree, differs)
+def spread(tree: ArrayTree, differs: ArrayTree, block: tuple[int, ...], wanted: ArrayTree = None) -> ArrayTree:
+    """Return ``tree`` with the block's axes at the end of every leaf, or of those that are ``wanted``."""
+    return jax.tree.map(
+        lambda x, f, w: x if f or not w else _Block(block).spread(_Value(x, f), jnp.shape(x)),
+        *(tree, differs, jax.tree.map(lambda _: True, tree) if wanted is None else wanted),
+    )
 
 
 def not_differentiable(primals: ArrayTree, tangents: ArrayTree) -> NoReturn:
@@ -211,6 +224,7 @@ class _Block:
 
     def __init__(self, block: tuple[int, ...]) -> None:
         self.block, self.num, self.accelerator = block, len(block), on_accelerator()
+        self.single = block == (1,) and not self.accelerator
 
     def spread(self, value: _Value, shape: Sequence[int]) -> jax.Array:
         """Return ``value``, a scalar or of ``shape``, as an array ``[*shape, *block]``."""
@@ -257,9 +271,9 @@ class _Block:
         limited = self.limited(equation, values) if name in _LIMITS and not self.accelerator else None
         if limited is not None:
             return [limited]
+        if (self.single or not self.block) and name in _REDUCTIONS and _is_long(equation):
+            return [_Value(_reduced_in_lanes(equation, values[0].array), values[0].differs)]
         if not any(v.differs for v in values):
-            if not self.block and name in _REDUCTIONS and _is_long(equation):
-                return [_Value(_reduced_in_lanes(equation, values[0].array), False)]
             if not self.block and name == "dot_general" and equation.outvars[0].aval.ndim > 1:
                 return [_Value(x, False) for x in self.dot_general(equation, values)]  # XLA's loop is ten times slower
             if name == "convert_element_type" and values[0].known is not None:
@@ -409,8 +423,14 @@ class _Block:
         zeros, ones = (0,) * self.num, (1,) * self.num
         return [lax.slice(values[0].array, (*start, *zeros), (*end, *self.block), (*strides, *ones))]
 
+    def shared(self, values: list[_Value], first: int) -> list[_Value]:
+        """Return ``values``, of which those from ``first`` on, numbers of a single seed, are the same for all seeds."""
+        if not self.single:
+            return values
+        return [*values[:first], *(_Value(jnp.reshape(v.array, ()), False) for v in values[first:])]
+
     def dynamic_slice(self, equation: _Equation, values: list[_Value]) -> Outputs | None:
-        operand, *starts = values
+        operand, *starts = self.shared(values, 1)
         shape, sizes = equation.invars[0].aval.shape, equation.params["slice_sizes"]
         if any(v.differs for v in starts):
             numeric = jnp.issubdtype(operand.array.dtype, np.number)
@@ -422,11 +442,12 @@ class _Block:
             numbers = np.arange(shape[0], dtype=row.dtype).reshape(-1, *(1,) * (row.ndim - 1))
             chosen = jnp.where(numbers == row, operand.array, 0)  # a gather per seed is slow
             return [jnp.sum(chosen, axis=0, keepdims=True, dtype=operand.array.dtype)]
-        index = [v.array for v in starts] + [jnp.zeros_like(starts[0].array)] * self.num
-        return [lax.dynamic_slice(operand.array, index, (*sizes, *self.block))]
+        num = self.num * operand.differs
+        index = [v.array for v in starts] + [jnp.zeros_like(starts[0].array)] * num
+        return [_Value(lax.dynamic_slice(operand.array, index, (*sizes, *self.block[:num])), operand.differs)]
 
     def dynamic_update_slice(self, equation: _Equation, values: list[_Value]) -> Outputs | None:
-        *arrays, starts = *values[:2], values[2:]
+        *arrays, starts = *values[:2], self.shared(values, 2)[2:]
         if any(v.differs for v in starts):
             return None
         operand, update = (self.spread(v, x.aval.shape) for v, x in zip(arrays, equation.invars, strict=False))
@@ -574,19 +595,17 @@ def _reduced_in_lanes(equation: _Equation, x: Any) -> jax.Array:
     XLA's CPU compiler takes one number after the other (3.4 instead of 2.7 us of processor time per seed-round of OFUL
     with 1,000 fixed arms; 0.385 instead of 0.37 us per round of AVE-UCB with 20).
     """
-    both, last = _REDUCTIONS[equation.primitive.name], x.ndim - 1
-    lanes = x
-    while (size := lanes.shape[last]) > _LANES:
+    both, (axis,), lanes = _REDUCTIONS[equation.primitive.name], equation.params["axes"], x
+    part = functools.partial(lax.slice_in_dim, axis=axis)
+    while (size := lanes.shape[axis]) > _LANES:
         num = _LANES * -(-size // (_LANES * WINDOW))  # of a longer column XLA would store all numbers once more
         whole = size // num * num
-        rows, rest = lax.slice_in_dim(lanes, 0, whole, axis=last), lax.slice_in_dim(lanes, whole, size, axis=last)
-        lanes = _bind(equation, [rows.reshape(*x.shape[:last], -1, num)])  # over the last axis but one
+        rows, rest = part(lanes, 0, whole), part(lanes, whole, size)
+        lanes = _bind(equation, [rows.reshape(*x.shape[:axis], -1, num, *x.shape[axis + 1 :])])  # over the former
         if whole < size:
-            first = both(lanes[..., : size - whole], rest)
-            lanes = lax.concatenate([first, lanes[..., size - whole :]], last)
-    while lanes.shape[last] > _FEW:  # in halves, or XLA would make one of both reductions
-        num = lanes.shape[last]
-        lanes = both(lanes[..., : -(-num // 2)], lanes[..., num // 2 :])
+            lanes = lax.concatenate([both(part(lanes, 0, size - whole), rest), part(lanes, size - whole, num)], axis)
+    while (num := lanes.shape[axis]) > _FEW:  # in halves, or XLA would make one of both reductions
+        lanes = both(part(lanes, 0, -(-num // 2)), part(lanes, num // 2, num))
     found: jax.Array = _bind(equation, [lanes])  # a reduction is not computed again for each of its uses
     return found
 

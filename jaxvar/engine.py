@@ -10,11 +10,12 @@ A program draws the runs' problems anew at each call, by the same code from the 
 has to be kept. On a CPU the number of rounds is an argument, and one program plays any stretch. On accelerators a loop
 of unknown length would ask the host after every round, so there each length is a program of its own.
 
-A CPU plays large problems, of 64 dimensions or 256 fixed arms or more, one run after the other: a block is then (), and
-what is a vector of one run fills the vector units. So it does with fixed arms where a device has one run only.
-
 On a CPU a block has a second axis, of length one. LLVM unrolls the innermost loop of a kernel before it looks for
 vectors; with that axis innermost, the loop over the block's runs stays whole and becomes vector instructions.
+
+A CPU plays large problems, of 64 dimensions or 256 fixed arms or more, one run after the other: a block is then (), and
+what is a vector of one run fills the vector units. So it does where a device has one run only, whose block is that axis
+of length one alone: its loops are short (0.086 instead of 0.115 us per round of OFUL, fixed arms, against ()).
 """
 
 from __future__ import annotations
@@ -256,31 +257,38 @@ def _play_share(
 
         # What is the same for all runs of the block, such as a given model, is held once.
         (fixed, carry), (fixed_differs, carry_differs) = OverSeeds(begin, block, own, _all(own, True))(*own)
-        carry = spread(carry, carry_differs, block)
+        if accelerator:  # it would have kernels of their own for a few numbers that are the same for all runs
+            carry, carry_differs = spread(carry, carry_differs, block), _all(carry, True)
 
         def one_step(mine: Values, theirs: Values, fixed: ArrayTree, carry: ArrayTree, round: jax.Array) -> ArrayTree:
             return rules.step(_with(algorithm, mine), _with(environment, theirs), recorders, fixed, carry, round)[0]
 
-        differs = (*_all((mine, theirs), True), fixed_differs, _all(carry, True), False)
+        differs = (*_all((mine, theirs), True), fixed_differs, carry_differs, False)
         play_one = OverSeeds(one_step, block, (mine, theirs, fixed, carry, jnp.int32(1)), differs)
-        read_one = OverSeeds(functools.partial(game.read, recorders), block, (carry,), _all((carry,), True))
+        # Numbers of rounds and their logarithms, which are the same for all, are computed once (SAVE 0.98 of the time).
+        varies = play_one.carried(3)
+        carry = spread(carry, carry_differs, block, varies)
+        read_one = OverSeeds(functools.partial(game.read, recorders), block, (carry,), (varies,))
 
         def step(carry: ArrayTree, round: jax.Array) -> ArrayTree:
-            return spread(*play_one(mine, theirs, fixed, carry, round), block)
+            return spread(*play_one(mine, theirs, fixed, carry, round), block, varies)
 
         def read(carry: ArrayTree) -> dict[str, jax.Array]:
             return spread(*read_one(carry), block)
 
         store = empty_store(read, carry, rounds)
         if before is not None:
-            carry, store = _chosen(first == 1, RunState(carry, store), before, len(block))
+            fresh = RunState(spread(carry, varies, block), store)
+            carry, store = _chosen(first == 1, fresh, before, len(block))
+            carry = jax.tree.map(lambda x, differs: x if differs else x[(..., *[0] * len(block))], carry, varies)
         count = num_rounds if length is None else length
         carry, store = play_rounds(step, read, carry, store, rounds, count, first)
+        carry = spread(carry, varies, block)
         if before is not None:
             return _plain(RunState(carry, store), len(block))
         return {**store, "status": carry.status, "status_round": carry.status_round}
 
-    with form_for(accelerator, alone=not block):
+    with form_for(accelerator, alone=not accelerator and len(block) < 2):
         after = jax.lax.map(play_block, jax.tree.map(lambda x: _runs_last(x, block), (runs, state)))
     return jax.tree.map(lambda x: _runs_first(x, block), after)
 
@@ -379,7 +387,7 @@ def chosen_chunk(environment: Environment | EpisodicEnvironment, total: int, num
 
 
 def block_shape(chunk: int, mesh: Mesh, algorithm: object = None, environment: object = None) -> tuple[int, ...]:
-    """Return the shape of the runs that are played side by side; () where a CPU plays one after the other."""
+    """Return the shape of the runs that are played side by side; () or (1,) where a CPU plays one after the other."""
     if chunk % mesh.size:
         raise ValueError(f"chunk must be a multiple of the {mesh.size} devices, got {chunk}")
     share = chunk // mesh.size
@@ -389,9 +397,9 @@ def block_shape(chunk: int, mesh: Mesh, algorithm: object = None, environment: o
         getattr(algorithm, "dim", 0),
         getattr(environment, "fixed_arms", False) and getattr(environment, "num_arms", 0),
     )
-    limits = _ALONE if share > 1 else (_ALONE[0], 1)
-    is_large = any(isinstance(size, int) and size >= least for size, least in zip(sizes, limits, strict=True))
-    return () if is_large else (math.gcd(share, widest_block()), 1)
+    if any(isinstance(size, int) and size >= least for size, least in zip(sizes, _ALONE, strict=True)):
+        return ()
+    return (1,) if share == 1 else (math.gcd(share, widest_block()), 1)
 
 
 def widest_block() -> int:

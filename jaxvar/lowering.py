@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import dataclasses
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -108,6 +109,24 @@ def outer(vector: jax.Array) -> jax.Array:
     An inverse that is not quite symmetric never recovers: the difference stays while the inverse itself shrinks.
     """
     return vector[:, None] * vector[None]
+
+
+def minus_outer(matrix: jax.Array, gain: jax.Array, vector: jax.Array, at: tuple[jax.Array, ...] = ()) -> jax.Array:
+    """Return ``M - g v v^T`` for ``matrix [d, d]``; of a stack ``[L, d, d]`` with that ``at`` one number, in place.
+
+    Of one seed alone, what is left of eight columns comes after them: in one loop the processor waits for the end of a
+    row to be stored before it reads the next one (0.089 instead of 0.138 us per round of OFUL, fixed arms).
+    """
+    dim = vector.shape[0]
+    edges = sorted({0, dim // _FEW * _FEW, dim}) if is_alone() else [0, dim]
+    if not at and len(edges) == 2:
+        return matrix - gain * outer(vector)
+    for first, end in itertools.pairwise(edges):
+        start = (*at, jnp.uint32(0), jnp.uint32(first))
+        part = lax.dynamic_slice(matrix, start, (*(1 for _ in at), dim, end - first))
+        change = gain * (vector[:, None] * vector[None, first:end])
+        matrix = lax.dynamic_update_slice(matrix, part - change.reshape(part.shape), start)
+    return matrix
 
 
 def combine(rows: jax.Array, weights: jax.Array) -> jax.Array:
@@ -512,9 +531,9 @@ def each_used_layer(function: Callable[..., T], is_used: jax.Array, unused: T, *
     a seed of those side by side uses (1.04 instead of 1.24 us of processor time per seed-round of AVE-UCB with fresh
     arms); an accelerator takes the function of all, which must be the same.
     """
-    if on_accelerator():
+    if on_accelerator() or (is_alone() and all(v.ndim < 3 for v in jax.tree.leaves(stacks))):
         if not any(v.ndim == 3 and v.size > _LOOKED_UP for v in jax.tree.leaves(stacks)):
-            return jax.vmap(function)(*stacks)
+            return jax.tree.map(computed_once, jax.vmap(function)(*stacks))
         return jax.tree.map(lambda *v: jnp.stack(v), *(function(*_slice(stacks, i)) for i in range(is_used.shape[0])))
 
     def turn(i: jax.Array, found: T) -> T:
@@ -542,7 +561,7 @@ def least_over_layers(
         return jnp.where(used & ~(found >= least), found, least)  # what is not a number is found: a minimum asks twice
 
     many = least.shape[0] > _MANY and not is_alone() and stacks[-1].shape[-1] <= _FEW
-    if on_accelerator() or many:
+    if on_accelerator() or many or (is_alone() and stacks[-1].ndim == 2 and least.shape[0] <= _MANY):
         for i in range(is_used.shape[0]):
             least = lower(least, *(v[i] for v in (is_used, *stacks)))
         return computed_once(least)
@@ -622,10 +641,12 @@ def learn_in_layer(
     gain, new, found = learn(u, own)
 
     def write(i: jax.Array, is_mine: jax.Array, stacks: tuple[jax.Array, T]) -> tuple[jax.Array, T]:
-        matrix, numbers = jax.tree.map(lambda v: lax.dynamic_slice_in_dim(v, i, 1), stacks)
-        matrix = matrix - gain * outer(jnp.where(is_mine, u, 0))[None]  # were it always u u^T, XLA would store it
-        rest = jax.tree.map(lambda x, y: jnp.where(is_mine, x[None], y), new, numbers)
-        return jax.tree.map(lambda v, x: lax.dynamic_update_slice_in_dim(v, x, i, 0), stacks, (matrix, rest))
+        matrices, numbers = stacks
+        old = jax.tree.map(lambda v: lax.dynamic_slice_in_dim(v, i, 1), numbers)
+        rest = jax.tree.map(lambda x, y: jnp.where(is_mine, x[None], y), new, old)
+        own = jnp.where(is_mine, u, 0)  # were it always u, XLA would store u u^T
+        numbers = jax.tree.map(lambda v, x: lax.dynamic_update_slice_in_dim(v, x, i, 0), numbers, rest)
+        return minus_outer(matrices, gain, own, (i,)), numbers
 
     return *_fold_used(write, layer, (matrices, numbers)), found
 

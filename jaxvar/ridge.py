@@ -34,7 +34,7 @@ from jaxvar.lowering import (
     is_layer,
     learn_in_layer,
     map_layer,
-    outer,
+    minus_outer,
     quadratic,
     together,
     transform_symmetric,
@@ -128,7 +128,7 @@ def regress(ridge: Ridge, x: jax.Array, y: jax.Array, lam: Number | None = None)
     error = y - jnp.sum(ridge.theta_hat * x, axis=0)
     gain, step = 1 / divisor, error / divisor
     new = Ridge(
-        sigma_inv=ridge.sigma_inv - gain * outer(direction),
+        sigma_inv=minus_outer(ridge.sigma_inv, gain, direction),
         theta_hat=ridge.theta_hat + step * direction,
         loss=ridge.loss + step * error,
         log_det=ridge.log_det + jnp.log1p(width2),
@@ -243,7 +243,7 @@ def learn(layer: Layers, q: jax.Array, x: jax.Array, reward: jax.Array, lam: Num
     width2 = jnp.sum(direction * x, axis=0)
     gain = _gain(q, width2)
     numbers, found = _learn(layer[1:], q, gain, direction, x, reward, lam)
-    new = Layers(layer.scaled_inv - gain * outer(direction), *numbers)
+    new = Layers(minus_outer(layer.scaled_inv, gain, direction), *numbers)
     return new, LayerUpdate(direction, gain, width2, q, *found)
 
 

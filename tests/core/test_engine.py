@@ -247,7 +247,8 @@ def test_large_problems_are_played_run_by_run():
     assert shapes == [(8, 1), (), (8, 1)]
     assert [block_shape(16, one_device(), jv.oful(dim), few) for dim in (63, 64)] == [(8, 1), ()]
     alone = [block_shape(1, one_device(), jv.oful(2), environment) for environment in (few, many, fresh)]
-    assert alone == [(), (), (1, 1)]
+    assert alone == [(1,), (), (1,)]
+    assert block_shape(1, one_device(), jv.oful(64), few) == ()
     assert block_shape(16, one_device(), object(), object()) == (8, 1)  # anybody's own
 
 
@@ -261,11 +262,12 @@ def test_runs_of_a_large_problem_are_those_of_one_seed(fresh):
         np.testing.assert_allclose(found[seed], one.regret, rtol=1e-9)
 
 
+@pytest.mark.parametrize("fresh", [False, True], ids=["fixed", "fresh"])
 @pytest.mark.parametrize("made", [jv.oful, jv.save, jv.ave_ucb], ids=lambda made: made.__name__)
-def test_a_seed_by_itself_is_that_of_many(made):
-    # A device that has one run of fixed arms fills its lanes with arms.
+def test_a_seed_by_itself_is_that_of_many(made, fresh):
+    # A device that has one run fills its lanes with arms.
     algorithm = made(10) if made is jv.oful else made(10, 300, constants="practical")
-    play = functools.partial(jv.simulate, algorithm, jv.linear_bandit(10, 20), key=KEY, num_rounds=300)
+    play = functools.partial(jv.simulate, algorithm, jv.linear_bandit(10, 20, fresh=fresh), key=KEY, num_rounds=300)
     many, one = play(num_seeds=16), play(num_seeds=1, first_seed=3)
     np.testing.assert_allclose(one.regret[0], many.regret[3], rtol=1e-9)
 

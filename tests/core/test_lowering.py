@@ -290,6 +290,7 @@ def layered(x, y):
         lowering.map_layer(lambda n, old, other: n * old + other[0, 1], layer, y[0], stack, 2 * stack),
         lowering.each_used_layer(lambda v: (v * y[0], y + v), is_used, (0 * y[0], y), learned),
         lowering.least_over_layers(lambda m, v: m[0] @ y + v, x, is_used, stack, x[0] * stack[:, 1, 1]),
+        lowering.least_over_layers(lambda v: v, x, is_used, stack[:, 1]),
     )
 
 
@@ -365,24 +366,60 @@ def test_blocks_may_have_several_axes(function, block):
         assert_is_a_loop(function, block, inputs(block, differs), differs)
 
 
+@pytest.mark.parametrize("block", [(), (1,)], ids=str)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-def test_one_seed_alone(function):
+def test_one_seed_alone(function, block):
     """Fails if a seed that is played by itself gets other numbers: long reductions and products have a form of it."""
-    args = inputs((), (True, True))
+    args = inputs(block, (True, True))
     with form_for(accelerator=False, alone=True):
-        assert_is_a_loop(function, (), args, (True, True))
+        assert_is_a_loop(function, block, args, (True, True))
 
 
-@pytest.mark.parametrize("size", [127, 128, 200, 1000])
+@pytest.mark.parametrize("block", [(), (1,)], ids=str)
+@pytest.mark.parametrize("size", [9, 20, 127, 128, 200, 1000])
 @pytest.mark.parametrize("function", [jnp.sum, jnp.max, jnp.min, jnp.any, jnp.all], ids=lambda f: f.__name__)
-def test_long_reductions_of_one_seed(function, size):
+def test_long_reductions_of_one_seed(function, size, block):
     """Fails if a number is left out or counted twice: each of them alone is found."""
-    for i in (0, 63, 64, size - 1):
+    for i in {0, min(63, size - 1), min(64, size - 1), size - 1}:
         x = np.zeros((2, size))
         x[1, i] = -3.0 if function is jnp.min else 3.0
         x = x == 0 if function is jnp.all else x
-        out, _ = over_seeds(lambda x: function(x, axis=1), (), (jnp.asarray(x),), (True,))
-        np.testing.assert_array_equal(out, function(x, axis=1))
+        out, _ = over_seeds(lambda x: function(x, axis=1), block, (jnp.asarray(x).reshape(2, size, *block),), (True,))
+        np.testing.assert_array_equal(out, function(x, axis=1).reshape(2, *block))
+
+
+@pytest.mark.parametrize("dim", [1, 7, 8, 10, 17, 24])
+def test_an_outer_product_is_subtracted_from_each_entry_once(dim):
+    """Of one seed alone in two parts, from a matrix and from one of a stack."""
+    rng = np.random.default_rng(dim)
+    stack, vector = rng.normal(size=(3, dim, dim)), rng.normal(size=dim)
+    expected = stack - np.array([0, 0.5, 0])[:, None, None] * np.outer(vector, vector)
+    for alone in (False, True):
+        with form_for(accelerator=False, alone=alone):
+            found = jax.jit(lambda *args: lowering.minus_outer(*args))(stack[1], 0.5, vector)
+            np.testing.assert_allclose(found, expected[1], rtol=0, atol=1e-15)
+            found = jax.jit(lambda i, *args: lowering.minus_outer(*args, at=(i,)))(np.uint32(1), stack, 0.5, vector)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
+
+
+def test_what_is_the_same_for_all_seeds_in_every_round():
+    """A number that depends on another seed's only after three rounds differs from the first one on."""
+
+    def step(numbers, state):
+        count, own, after, later = state
+        return count + 1, own * count, after + own, later + after
+
+    state = (jnp.float64(1), jnp.arange(1.0, 4), jnp.float64(0), jnp.float64(0))
+    play = OverSeeds(step, (3,), (jnp.float64(2), state), (False, (False, True, False, False)))
+    varies = play.carried(1)
+    assert varies == (False, True, True, True)
+    state, flags = spread(state, (False, True, False, False), (3,), varies), varies
+    for _ in range(3):
+        state = spread(*play(jnp.float64(2), state), (3,), flags)
+    for found, expected in zip(state, (4, [6, 12, 18], [4, 8, 12], [3, 6, 9]), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    none = OverSeeds(step, (3,), (jnp.float64(2), (jnp.float64(1),) * 4), (False, (False,) * 4))
+    assert none.carried(1) == (False,) * 4
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
