@@ -255,10 +255,13 @@ class UcrlAve(ConfidentPlanner):
             return jnp.where(last(num_layers) > 0, self.constants.bias_coef * jnp.asarray(self.norm_bound), none)
         logs = self.logs(state.steps)
         before_switch = jnp.ceil(jnp.log2(self.constants.switch * jnp.sqrt(logs[1]))) - 1
-        ends = jnp.stack([last(jnp.minimum(before_switch, num_layers)), last(num_layers)])
-        scale = jnp.exp2(-ends)
-        slopes = ridge.radius(scale**2, 0, 0, 0, self.constants, 1, *logs) / scale / jnp.sqrt(self.lam)
-        return jnp.min(jnp.where(ends > 0, slopes, none), axis=0)
+
+        def least(end: jax.Array) -> jax.Array:
+            scale = jnp.exp2(-end)
+            slope = ridge.radius(scale**2, 0, 0, 0, self.constants, 1, *logs) / scale / jnp.sqrt(self.lam)
+            return jnp.where(end > 0, slope, none)
+
+        return jnp.minimum(least(last(jnp.minimum(before_switch, num_layers))), least(last(num_layers)))
 
     def confidence(self, state: UcrlAveState) -> Confidence:
         """Return the ellipsoids of all stored layers with the radii of the coming episode."""
