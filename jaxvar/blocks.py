@@ -189,8 +189,8 @@ _REDUCTIONS: dict[str, Any] = {
     "reduce_sum": jnp.add,
     "reduce_max": jnp.maximum,
     "reduce_min": jnp.minimum,
-    "reduce_and": jnp.logical_and,
-    "reduce_or": jnp.logical_or,
+    "reduce_and": jnp.bitwise_and,
+    "reduce_or": jnp.bitwise_or,
 }
 _LIMITS: dict[str, Any] = {"max": jnp.less, "min": jnp.greater}
 _SHAPES = frozenset({"broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "slice", "concatenate"})
@@ -474,6 +474,8 @@ class _Block:
         """Write a short product out, as in :func:`combine`; a long one is a sum of products."""
         contracted, paired = equation.params["dimension_numbers"]
         dtype = equation.outvars[0].aval.dtype
+        if self.single and equation.outvars[0].aval.ndim < 2:  # XLA has a loop for a matrix and a vector
+            return [_bind(equation, [v.array[..., 0] if v.differs else v.array for v in values])[..., None]]
         shapes = [x.aval.shape for x in equation.invars]
         free = [
             [i for i in range(len(s)) if i not in (*c, *b)] for s, c, b in zip(shapes, contracted, paired, strict=True)

@@ -263,11 +263,12 @@ def test_runs_of_a_large_problem_are_those_of_one_seed(fresh):
 
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["fixed", "fresh"])
+@pytest.mark.parametrize("dim", [10, 16])
 @pytest.mark.parametrize("made", [jv.oful, jv.save, jv.ave_ucb], ids=lambda made: made.__name__)
-def test_a_seed_by_itself_is_that_of_many(made, fresh):
+def test_a_seed_by_itself_is_that_of_many(made, dim, fresh):
     # A device that has one run fills its lanes with arms.
-    algorithm = made(10) if made is jv.oful else made(10, 300, constants="practical")
-    play = functools.partial(jv.simulate, algorithm, jv.linear_bandit(10, 20, fresh=fresh), key=KEY, num_rounds=300)
+    algorithm = made(dim) if made is jv.oful else made(dim, 300, constants="practical")
+    play = functools.partial(jv.simulate, algorithm, jv.linear_bandit(dim, 20, fresh=fresh), key=KEY, num_rounds=300)
     many, one = play(num_seeds=16), play(num_seeds=1, first_seed=3)
     np.testing.assert_allclose(one.regret[0], many.regret[3], rtol=1e-9)
 

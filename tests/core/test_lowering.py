@@ -375,9 +375,15 @@ def test_one_seed_alone(function, block):
         assert_is_a_loop(function, block, args, (True, True))
 
 
+def either_bit(x, axis):
+    return jnp.bitwise_or.reduce(x.astype(np.int32), axis=axis)
+
+
 @pytest.mark.parametrize("block", [(), (1,)], ids=str)
 @pytest.mark.parametrize("size", [9, 20, 127, 128, 200, 1000])
-@pytest.mark.parametrize("function", [jnp.sum, jnp.max, jnp.min, jnp.any, jnp.all], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "function", [jnp.sum, jnp.max, jnp.min, jnp.any, jnp.all, either_bit], ids=lambda f: f.__name__
+)
 def test_long_reductions_of_one_seed(function, size, block):
     """Fails if a number is left out or counted twice: each of them alone is found."""
     for i in {0, min(63, size - 1), min(64, size - 1), size - 1}:
