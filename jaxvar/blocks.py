@@ -4,7 +4,7 @@ Algorithms, environments and the game are written for one seed. :func:`over_seed
 it for a whole block of seeds with the block on the *last* axes of every array that differs between seeds; what is the
 same for all seeds is held once. The innermost loop then runs over seeds, which is what the vector units of a CPU and
 the coalesced loads of a GPU want, whatever the dimension of the problem. ``jax.vmap`` would move the block to the
-front at every broadcast and product. A block of shape () is one seed by itself. Operations without a rule here fall
+front at every broadcast and product. A block of shape () or (1,) is a single seed. Operations without a rule here fall
 back to ``jax.vmap``, so that any function of JAX may be used in an algorithm.
 """
 
