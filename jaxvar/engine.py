@@ -284,6 +284,8 @@ def _play_share(
         count = num_rounds if length is None else length
         carry, store = play_rounds(step, read, carry, store, rounds, count, first)
         carry = spread(carry, varies, block)
+        ending = (carry, first + count - 1, first + count > rounds[-1])
+        carry = spread(*OverSeeds(game.check_digits, block, ending, (_all(carry, True), False, False))(*ending), block)
         if before is not None:
             return _plain(RunState(carry, store), len(block))
         return {**store, "status": carry.status, "status_round": carry.status_round}

@@ -19,12 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 from chex import ArrayTree
 
-from jaxvar import lowering, parameters, random, records, status
+from jaxvar import lowering, parameters, random, records, ridge, status
 from jaxvar.algorithms.interface import Algorithm, EpisodicAlgorithm, Side
 from jaxvar.environments.interface import Environment, EpisodicEnvironment
 from jaxvar.lowering import take
 
 DEFAULT_RECORDERS = (records.regret(), records.variance())
+CHECK_EVERY = 1000  # rounds: whether inverses have their digits
 STREAMS = ("instance", "contexts", "noise", "algorithm")
 # The methods of algorithm and environment, with the arguments that a game gives them.
 METHODS: dict[str, tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]] = {
@@ -187,11 +188,23 @@ def finish(
     bits: jax.Array | int = 0,
 ) -> Carry:
     """Return what is carried out of ``round``, in which the status ``bits`` came up beside the algorithm's own."""
-    bits = bits | getattr(state, "status", jnp.int32(0)) | jnp.where(finite, 0, status.NONFINITE).astype(jnp.int32)
-    status_round = jnp.where((carry.status_round == 0) & (bits != 0), round, carry.status_round)
+    found: jax.Array = jnp.where(finite, 0, status.NONFINITE).astype(jnp.int32)
+    found = found | bits | getattr(state, "status", jnp.int32(0))
     number = (round + 1).astype(jnp.uint32)
     keys = Keys(*(lowering.words(*random.threefry(k[0], k[1], np.uint32(0), number)) for k in fixed.streams))
-    return Carry(state, keys, memories, carry.status | bits, status_round)
+    if not lowering.on_accelerator():  # which would ask the host in every round
+        found = found | jax.lax.cond(round % CHECK_EVERY == 0, ridge.lost_digits, lambda _: jnp.int32(0), state)
+    return _failed(Carry(state, keys, memories, carry.status, carry.status_round), found, round)
+
+
+def check_digits(carry: Carry, round: jax.Array, is_last: jax.Array | bool = True) -> Carry:
+    """Return what is carried out of the last ``round``, with a status where rounding has taken digits of an inverse."""
+    return _failed(carry, jnp.where(is_last, ridge.lost_digits(carry.state), 0), round)
+
+
+def _failed(carry: Carry, bits: jax.Array, round: jax.Array) -> Carry:
+    status_round = jnp.where((carry.status_round == 0) & (bits != 0), round, carry.status_round)
+    return carry._replace(status=carry.status | bits, status_round=status_round)
 
 
 def with_fixed_arms(

@@ -19,6 +19,7 @@ from jaxvar.algorithms.interface import Ellipsoids, Recommender, Side
 from jaxvar.environments.interface import Observation
 from jaxvar.lowering import take
 from jaxvar.parameters import pytree, static
+from jaxvar.sums import Sum, empty_sum
 
 MAX_RECORDS = 1_000_000  # recorded rounds that are spaced for the user
 
@@ -74,19 +75,6 @@ class Recorder(Protocol):
         """Return what is recorded of the memory."""
 
 
-class Sum(NamedTuple):
-    """A running sum and what rounding has lost of it (Kahan): exact in float32 over millions of rounds."""
-
-    total: jax.Array
-    lost: jax.Array
-
-    def add(self, x: jax.Array) -> Sum:
-        """Return the sum with one more term ``x []``."""
-        y = x.astype(self.total.dtype) - self.lost
-        total = self.total + y
-        return Sum(total, (total - self.total) - y)
-
-
 @pytree
 class RunningSum:
     """The sum over all rounds (or episodes) so far of one number of each event."""
@@ -97,7 +85,7 @@ class RunningSum:
 
     def init(self, algorithm: object, instance: object) -> Sum:
         """Return an empty sum."""
-        return Sum(jnp.zeros(()), jnp.zeros(()))
+        return empty_sum()
 
     def update(self, memory: Sum, event: Event | EpisodeEvent, algorithm: object, instance: object) -> Sum:
         """Add the event's number."""
@@ -132,7 +120,7 @@ class LayerRounds:
 class ConfidenceMemory(NamedTuple):
     """The noise part of the loss at theta*, and whether the event has held."""
 
-    noise_loss: jax.Array  # [layers]   sum w^2 (y - <theta*, x>)^2
+    noise_loss: Sum  # [layers]   of w^2 (y - <theta*, x>)^2
     held: jax.Array  # [layers]   bool
 
 
@@ -141,8 +129,7 @@ class ConfidenceEvent:
     """The event that ``|theta_hat - theta*|_Sigma <= beta`` has held in each layer in every round so far.
 
     Needs an algorithm with ``confidence`` and an instance with ``theta_star``. See
-    :class:`jaxvar.algorithms.interface.Confidence` for the identity it rests on; in float32 its rounding error is
-    about 1e-7 times the sum of squared noise, so use float64 for claims about coverage. Where ``confidence`` returns
+    :class:`jaxvar.algorithms.interface.Confidence` for the identity it rests on. Where ``confidence`` returns
     :class:`jaxvar.algorithms.interface.Ellipsoids` the distance itself is computed.
     """
 
@@ -155,7 +142,7 @@ class ConfidenceEvent:
                 "the confidence event needs an algorithm with `confidence` and an instance with `theta_star`"
             )
         num = _num_layers(algorithm)
-        return ConfidenceMemory(jnp.zeros(num), jnp.ones(num, bool))
+        return ConfidenceMemory(empty_sum((num,)), jnp.ones(num, bool))
 
     def update(self, memory: ConfidenceMemory, event: Any, algorithm: Any, instance: Any) -> ConfidenceMemory:
         """Check every layer (only the one that learned can have changed)."""
@@ -172,9 +159,9 @@ class ConfidenceEvent:
         layers, noise = event.layer.reshape(-1), (event.weight * (event.reward - event.mean)).reshape(-1)
         numbers = np.arange(1, memory.held.shape[0] + 1, dtype=np.int32)
         learned = jnp.sum(jnp.where(numbers[:, None] == layers[None], (noise * noise)[None], 0), axis=1)
-        noise_loss = memory.noise_loss + learned
-        at_truth = noise_loss + shape.ridge * jnp.sum(theta_star * theta_star, axis=0)
-        inside = at_truth - shape.loss <= shape.beta_hat**2
+        noise_loss = memory.noise_loss.add(learned)
+        more = noise_loss.minus(Sum(shape.loss, jnp.asarray(shape.lost, shape.loss.dtype)))
+        inside = more + shape.ridge * jnp.sum(theta_star * theta_star, axis=0) <= shape.beta_hat**2
         return ConfidenceMemory(noise_loss, memory.held & inside)
 
     def read(self, memory: ConfidenceMemory) -> jax.Array:

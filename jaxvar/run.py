@@ -210,6 +210,7 @@ def _player(num: int, *kinds: type) -> jax.stages.Wrapped:
 
         read = functools.partial(game.read, recorders)
         carry, store = engine.play_rounds(step, read, carry, engine.empty_store(read, carry, when), when, num)
+        carry = game.check_digits(carry, jnp.int32(num))
         return {name: x[: when.shape[0]] for name, x in store.items()}, carry.status, carry.status_round
 
     return play
@@ -231,7 +232,7 @@ def _tracer(num: int, *kinds: type) -> Callable[..., tuple[ArrayTree, jax.Array,
             return carry, (seen(), carry.memories[0].total)
 
         carry, (seen, regret) = jax.lax.scan(step, carry, jnp.arange(1, num + 1, dtype=jnp.int32))
-        return seen, regret, fixed, carry
+        return seen, regret, fixed, game.check_digits(carry, jnp.int32(num))
 
     return play
 

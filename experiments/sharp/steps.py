@@ -108,7 +108,7 @@ class LayerSums:
     def update(self, memory: jax.Array, event: Any, algorithm: object, instance: object) -> jax.Array:
         """Return the layers' sums after the round."""
         layers = event.state.layers
-        variance = ridge.empirical_variance(layers, 1)
+        variance = ridge.empirical_variance(layers)
         return jnp.stack([layers.loss, variance, layers.weight_sum, layers.count.astype(memory.dtype)], axis=1)
 
     def read(self, memory: jax.Array) -> jax.Array:

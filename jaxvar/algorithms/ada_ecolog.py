@@ -13,12 +13,11 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from jaxvar import status
+from jaxvar import ridge, status
 from jaxvar.algorithms.bandit import declare_theta_bound
 from jaxvar.algorithms.glb_omd import LinkOptimist, link_law, project
 from jaxvar.algorithms.interface import Choice, Side, by_rule
 from jaxvar.claims import Claim
-from jaxvar.lowering import outer, transform
 from jaxvar.parameters import Number, choice, factory, pytree
 
 CLAIM = Claim(
@@ -36,12 +35,17 @@ class AdaEcologState(NamedTuple):
     """State of ada-OFU-ECOLog for one seed."""
 
     theta_hat: jax.Array  # [d]
-    sigma_inv: jax.Array  # [d, d]   P, the inverse of W
+    inverse: ridge.Inverse  # of W
     loss: jax.Array  # []   sum of the losses of the estimates without a reward, less those with it
     path: jax.Array  # []   sum |theta - theta_before|_W^2 over the steps, before they are projected
     beta_hat: jax.Array  # []   the theorem's radius for the next round
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
+
+    @property
+    def sigma_inv(self) -> jax.Array:
+        """The inverse of W, [d, d]."""
+        return self.inverse.matrix
 
 
 def logistic_step(z: jax.Array, reach: jax.Array, num: float, target: Number) -> jax.Array:
@@ -114,7 +118,7 @@ class AdaEcolog(LinkOptimist):
     def init(self) -> AdaEcologState:
         """Return an estimate of zero."""
         zero = jnp.zeros((), self.dtype)
-        theta, inverse = jnp.zeros(self.dim, self.dtype), jnp.eye(self.dim, dtype=self.dtype) / self.lam
+        theta, inverse = jnp.zeros(self.dim, self.dtype), ridge.init_inverse(self.dim, self.lam, self.dtype)
         beta = self.beta(zero, zero, jnp.int32(1))
         return AdaEcologState(theta, inverse, zero, zero, beta, jnp.int32(0), jnp.int32(0))
 
@@ -134,16 +138,15 @@ class AdaEcolog(LinkOptimist):
     ) -> AdaEcologState:
         """Learn by one step against the loss of the reward."""
         chex.assert_shape(x, (self.dim,))
-        direction = transform(state.sigma_inv, x)  # P x
-        width2 = jnp.sum(direction * x, axis=0)
+        direction, width2 = ridge.along(state.inverse.root, x)
         before = jnp.sum(state.theta_hat * x, axis=0)
         reach = self.twice_reach / 2 * width2
         told = logistic_step(before, reach, 1, reward)
         untold = logistic_step(before, reach, 2, 1)
         mean, slope = link_law("logistic", told)
         step = self.twice_reach / 2 * (reward - mean)
-        inverse = state.sigma_inv - slope / (1 + slope * width2) * outer(direction)
-        theta, found = project(state.theta_hat + step * direction, inverse, self.theta_bound)
+        inverse, _, _ = ridge.learn_inverse(state.inverse, x, slope)
+        theta, found = project(state.theta_hat + step * direction, lambda: inverse.matrix, self.theta_bound)
 
         def loss(z: jax.Array) -> jax.Array:
             return jax.nn.softplus(z) - reward * z
@@ -151,11 +154,10 @@ class AdaEcolog(LinkOptimist):
         losses, path = state.loss + loss(untold) - loss(told), state.path + step**2 * width2
         beta = self.beta(losses, path, state.round + 2)
         finite = jnp.isfinite(width2) & jnp.isfinite(jnp.sum(theta, axis=0)) & jnp.isfinite(beta)
-        wrong = jnp.where(width2 >= 0, 0, status.INDEFINITE) | jnp.where(found, 0, status.UNSOLVED)
-        bits = jnp.where(finite, wrong, status.NONFINITE).astype(jnp.int32)
+        bits = jnp.where(finite, jnp.where(found, 0, status.UNSOLVED), status.NONFINITE).astype(jnp.int32)
         return AdaEcologState(
             theta_hat=theta,
-            sigma_inv=inverse,
+            inverse=inverse,
             loss=losses,
             path=path,
             beta_hat=beta,

@@ -12,7 +12,7 @@ from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.algorithms.noise_adaptive import Losan
 from jaxvar.algorithms.save import LayeredAlgorithm, LayeredState
 from jaxvar.claims import Claim
-from jaxvar.lowering import each_used_layer, least_over_layers, take, transform
+from jaxvar.lowering import each_used_layer, least_over_layers, take
 from jaxvar.parameters import Number, factory, flag, number, pytree
 
 CLAIM = Claim(
@@ -68,8 +68,7 @@ class AveUcb(LayeredAlgorithm):
         new = super().update(state, choice, x, reward, side)
         if state.plain is None:
             return new
-        width2 = jnp.sum(transform(state.plain.regression.sigma_inv, x) * x, axis=0)
-        weight = self.plain.weight(jnp.sqrt(jnp.maximum(width2, 0)), side.noise_var)
+        weight = self.plain.weight(jnp.sqrt(ridge.width2(state.plain.regression.root, x)), side.noise_var)
         plain = self.plain.update(state.plain, choice._replace(weight=weight), x, reward, side)
         return new._replace(plain=plain, status=new.status | plain.status)
 

@@ -21,7 +21,7 @@ from jaxvar import random, ridge
 from jaxvar.algorithms.bandit import BoundedBandit, FixedArms, ToldVariance, declare_beta_scale, lost
 from jaxvar.algorithms.interface import Choice, Confidence, Side
 from jaxvar.claims import Claim
-from jaxvar.lowering import inner, take, transform
+from jaxvar.lowering import inner, take
 from jaxvar.parameters import Number, choice, factory, number, pytree
 
 CLAIMS = {
@@ -81,9 +81,11 @@ class Optimist(BoundedBandit, FixedArms):
         stats = None if self.fixed_arms is None else ridge.arm_stats(regression, jnp.asarray(self.fixed_arms))
         return EllipsoidState(regression, jnp.zeros((), self.dtype), jnp.int32(0), jnp.int32(0), stats)
 
-    def follow(self, stats: ridge.ArmStats | None, update: ridge.Update) -> ridge.ArmStats | None:
-        """Return the statistics of the fixed arms after an update."""
-        return None if stats is None else ridge.follow(stats, update, jnp.asarray(self.fixed_arms))
+    def follow(self, state: EllipsoidState, after: ridge.Ridge, update: ridge.Update) -> ridge.ArmStats | None:
+        """Return the statistics of the fixed arms after an update, which the regression ``after`` includes."""
+        if state.stats is None:
+            return None
+        return ridge.follow(state.stats, after, update, jnp.asarray(self.fixed_arms), state.round + 1)
 
     def select(self, state: EllipsoidState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound.
@@ -104,7 +106,8 @@ class Optimist(BoundedBandit, FixedArms):
 
     def confidence(self, state: EllipsoidState) -> Confidence:
         """Return the one ellipsoid, as a layer."""
-        return Confidence(state.regression.loss[None], jnp.asarray(self.lam)[None], self.beta(state)[None])
+        loss, lost = state.regression.losses
+        return Confidence(loss[None], jnp.asarray(self.lam)[None], self.beta(state)[None], lost[None])
 
 
 @pytree
@@ -135,15 +138,14 @@ class Ellipsoid(Optimist):
     ) -> EllipsoidState:
         """Learn by one step of ridge regression, with the weight that follows from what ``side`` tells."""
         chex.assert_shape(x, (self.dim,))
-        width2 = jnp.sum(transform(state.regression.sigma_inv, x) * x, axis=0)
-        weight = self.weight(jnp.sqrt(jnp.maximum(width2, 0)), side.noise_var)
-        regression, update = ridge.regress(state.regression, weight * x, weight * reward, self.lam)
+        weight = self.weight(jnp.sqrt(ridge.width2(state.regression.root, x)), side.noise_var)
+        regression, update = ridge.regress(state.regression, weight * x, weight * reward)
         return EllipsoidState(
             regression=regression,
             tally=jnp.maximum(state.tally, weight),
             round=state.round + 1,
             status=state.status | choice.status | ridge.failure(update),
-            stats=self.follow(state.stats, update),
+            stats=self.follow(state, regression, update),
         )
 
 

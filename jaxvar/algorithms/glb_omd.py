@@ -1,12 +1,13 @@
 """GLB-OMD: one pass over the rewards of a generalised linear bandit, with time and memory that do not grow.
 
 The matrix of the ellipsoid is ``H = lam I + sum mu'(<x, theta>) x x^T``, each slope taken at the estimate that the
-round leaves behind. Stored is its inverse P.
+round leaves behind. Stored is a root of its inverse.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import chex
@@ -14,11 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvar import cholesky, random, status
+from jaxvar import cholesky, random, ridge, status
 from jaxvar.algorithms.bandit import BoundedBandit, declare_beta_scale, declare_theta_bound, lost
 from jaxvar.algorithms.interface import Choice, Ellipsoids, Side, by_rule
 from jaxvar.claims import Claim
-from jaxvar.lowering import inner, outer, quadratic, transform
+from jaxvar.lowering import inner, square_lengths, transform
 from jaxvar.parameters import Number, choice, factory, flag, pytree
 
 CLAIM = Claim(
@@ -36,10 +37,14 @@ class GlbOmdState(NamedTuple):
     """State of GLB-OMD for one seed."""
 
     theta_hat: jax.Array  # [d]
-    sigma_inv: jax.Array  # [d, d]   P, the inverse of H
-    log_det: jax.Array  # []   log det H - d log lam
+    inverse: ridge.Inverse  # of H
     beta_hat: jax.Array  # []   the theorem's radius for the next round
     status: jax.Array  # []   int32
+
+    @property
+    def sigma_inv(self) -> jax.Array:
+        """The inverse of H, [d, d]."""
+        return self.inverse.matrix
 
 
 def link_law(link: str, z: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -49,10 +54,10 @@ def link_law(link: str, z: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jax.nn.sigmoid(z), jax.nn.sigmoid(z) * jax.nn.sigmoid(-z)
 
 
-def project(theta: jax.Array, inverse: jax.Array, radius: Number) -> tuple[jax.Array, jax.Array]:
+def project(theta: jax.Array, inverse: Callable[[], jax.Array], radius: Number) -> tuple[jax.Array, jax.Array]:
     r"""Return the point ``[d]`` of the ball ``|v| <= radius`` that is nearest to ``theta [d]`` in the norm of a matrix.
 
-    With the matrix H, given by its ``inverse [d, d]``, the point is :math:`v = (I + \nu H^{-1})^{-1} \theta` for the
+    With the matrix H, given by its ``inverse() [d, d]``, the point is :math:`v = (I + \nu H^{-1})^{-1} \theta` for the
     :math:`\nu \ge 0` at which :math:`|v|` is the radius. Newton's method on :math:`1 / |v| = 1 / r`, a concave function
     of :math:`\nu`, comes to it from below without overshooting. A step is one Cholesky factor.
 
@@ -65,11 +70,13 @@ def project(theta: jax.Array, inverse: jax.Array, radius: Number) -> tuple[jax.A
         return jnp.sqrt(jnp.sum(v * v, axis=0))
 
     def solved() -> jax.Array:
+        matrix = inverse()
+
         def newton(_: int, loop: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             nu, v = loop
-            lower = cholesky.factor(eye + nu * inverse)
+            lower = cholesky.factor(eye + nu * matrix)
             v = cholesky.solve(lower, theta)
-            slope = jnp.sum(v * cholesky.solve(lower, transform(inverse, v)), axis=0)
+            slope = jnp.sum(v * cholesky.solve(lower, transform(matrix, v)), axis=0)
             ahead = length(v) / radius - 1
             return nu + jnp.maximum(ahead, 0) * jnp.sum(v * v, axis=0) / slope, v
 
@@ -83,7 +90,7 @@ def project(theta: jax.Array, inverse: jax.Array, radius: Number) -> tuple[jax.A
 class LinkOptimist(BoundedBandit):
     """Base of the algorithms that choose by the largest upper confidence bound on ``<a, theta*>``: links increase.
 
-    Their states have the estimate ``theta_hat [d]``, the inverse ``sigma_inv [d, d]`` of the ellipsoid's matrix, and
+    Their states have the estimate ``theta_hat [d]``, the ``inverse`` of the ellipsoid's matrix, and
     its radius ``beta_hat []``.
     """
 
@@ -93,14 +100,15 @@ class LinkOptimist(BoundedBandit):
     def select(self, state: Any, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound."""
         chex.assert_shape(arms, (None, self.dim))
-        width = jnp.sqrt(quadratic(arms, state.sigma_inv))
+        width = jnp.sqrt(square_lengths(arms, state.inverse.root))
         upper = inner(arms, state.theta_hat) + self.beta_scale * state.beta_hat * width
         action = self.best(upper, random.key_words(key), side.available)
         return Choice(action, jnp.ones_like(action), jnp.ones((), self.dtype), lost(upper, side.available))
 
     def confidence(self, state: Any) -> Ellipsoids:
         """Return the one ellipsoid, as a layer."""
-        return Ellipsoids(state.theta_hat[None], state.sigma_inv[None], (self.beta_scale * state.beta_hat)[None])
+        beta = self.beta_scale * state.beta_hat
+        return Ellipsoids(state.theta_hat[None], state.inverse.matrix[None], beta[None])
 
     def recommend(self, state: Any, arms: jax.Array, side: Side) -> jax.Array:
         """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []."""
@@ -163,8 +171,8 @@ class GlbOmd(LinkOptimist):
 
     def init(self) -> GlbOmdState:
         """Return an estimate of zero."""
-        inverse, zero = jnp.eye(self.dim, dtype=self.dtype) / self.lam, jnp.zeros((), self.dtype)
-        return GlbOmdState(jnp.zeros(self.dim, self.dtype), inverse, zero, self.radius(zero), jnp.int32(0))
+        inverse = ridge.init_inverse(self.dim, self.lam, self.dtype)
+        return GlbOmdState(jnp.zeros(self.dim, self.dtype), inverse, self.radius(inverse.log_det), jnp.int32(0))
 
     def radius(self, log_det: jax.Array) -> jax.Array:
         """Return the theorem's ``beta`` for ``log(det H / lam^d) []``, []."""
@@ -175,22 +183,23 @@ class GlbOmd(LinkOptimist):
     def update(self, state: GlbOmdState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> GlbOmdState:
         """Learn by one step of mirror descent."""
         chex.assert_shape(x, (self.dim,))
-        direction = transform(state.sigma_inv, x)  # P x
-        width2 = jnp.sum(direction * x, axis=0)
+        direction, width2 = ridge.along(state.inverse.root, x)
         mean, slope = link_law(self.link, jnp.sum(state.theta_hat * x, axis=0))
         ahead = 1 + self.eta * slope * width2
         moved = state.theta_hat - self.eta * (mean - reward) / ahead * direction
-        theta, found = project(moved, state.sigma_inv - self.eta * slope / ahead * outer(direction), self.theta_bound)
-        slope = link_law(self.link, jnp.sum(theta * x, axis=0))[1]
-        log_det = state.log_det + jnp.log1p(slope * width2)
-        beta = self.radius(log_det)
+
+        def tilted() -> jax.Array:
+            root = state.inverse.root
+            return ridge.squared(ridge.moved(root, ridge.learn_root(root, x, self.eta * slope)[0]))
+
+        theta, found = project(moved, tilted, self.theta_bound)
+        inverse, _, _ = ridge.learn_inverse(state.inverse, x, link_law(self.link, jnp.sum(theta * x, axis=0))[1])
+        beta = self.radius(inverse.log_det)
         finite = jnp.isfinite(width2) & jnp.isfinite(jnp.sum(theta, axis=0)) & jnp.isfinite(beta)
-        wrong = jnp.where(width2 >= 0, 0, status.INDEFINITE) | jnp.where(found, 0, status.UNSOLVED)
-        bits = jnp.where(finite, wrong, status.NONFINITE).astype(jnp.int32)
+        bits = jnp.where(finite, jnp.where(found, 0, status.UNSOLVED), status.NONFINITE).astype(jnp.int32)
         return GlbOmdState(
             theta_hat=theta,
-            sigma_inv=state.sigma_inv - slope / (1 + slope * width2) * outer(direction),
-            log_det=log_det,
+            inverse=inverse,
             beta_hat=beta,
             status=state.status | choice.status | bits,
         )

@@ -18,12 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxvar import cholesky, parameters, status
+from jaxvar import cholesky, parameters, ridge, status
 from jaxvar.algorithms.bandit import ToldVariance, declare_memory
 from jaxvar.algorithms.glb_omd import LinkOptimist, project
 from jaxvar.algorithms.interface import Choice, Side, by_rule
 from jaxvar.claims import Claim
-from jaxvar.lowering import combine, gram, inner, outer, take, transform
+from jaxvar.lowering import combine, gram, inner, take
 from jaxvar.parameters import Number, factory, number, pytree
 
 CLAIMS = {
@@ -59,11 +59,16 @@ class HeavyState(NamedTuple):
     """State for one seed."""
 
     theta_hat: jax.Array  # [d]
-    sigma_inv: jax.Array  # [d, d]   the inverse of H
+    inverse: ridge.Inverse  # of H
     beta_hat: jax.Array  # []   the theorem's radius
     history: Observation | None  # [memory, ...]   of HEAVY-OFUL alone
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
+
+    @property
+    def sigma_inv(self) -> jax.Array:
+        """The inverse of H, [d, d]."""
+        return self.inverse.matrix
 
 
 class _Search(NamedTuple):
@@ -107,8 +112,8 @@ def huber_regression(start: jax.Array, seen: Observation, lam: Number, radius: N
         share = jnp.where(outside == 0, 1, jnp.where(at.newton, 0, seen.tau / jnp.abs(z)))
         gradient = lam * at.theta - combine(seen.x, jnp.clip(z, -seen.tau, seen.tau)[:, None])
         lower = cholesky.factor(gram(seen.x, share) + lam * eye)
-        inverse = jnp.stack([cholesky.solve(lower, row) for row in eye])
-        theta, projected = project(at.theta - transform(inverse, gradient), inverse, radius)
+        moved = at.theta - cholesky.solve(lower, gradient)
+        theta, projected = project(moved, lambda: cholesky.solve(lower, eye), radius)
         after = seen.y - inner(seen.x, theta)
         same = jnp.all(clipped(after) == outside, axis=0)
         # A residual that rounding clips and does not clip in turn moves the estimate by no more than rounding.
@@ -153,11 +158,11 @@ class HeavyTailed(ToldVariance, LinkOptimist):
         raise NotImplementedError
 
     def estimate(
-        self, state: HeavyState, seen: Observation, inverse: jax.Array
+        self, state: HeavyState, seen: Observation, inverse: ridge.Inverse
     ) -> tuple[jax.Array, Observation | None, jax.Array]:
         """Return the estimate ``[d]`` after one more observation, the history, and status bits.
 
-        The matrix whose ``inverse [d, d]`` is given includes the observation.
+        The matrix whose ``inverse`` is given includes the observation.
         """
         raise NotImplementedError
 
@@ -174,13 +179,13 @@ class HeavyTailed(ToldVariance, LinkOptimist):
 
     def init(self) -> HeavyState:
         """Return an estimate of zero."""
-        inverse = jnp.eye(self.dim, dtype=self.dtype) / self.lam
+        inverse = ridge.init_inverse(self.dim, self.lam, self.dtype)
         beta = jnp.asarray(self.radius, self.dtype)
         return HeavyState(jnp.zeros(self.dim, self.dtype), inverse, beta, None, jnp.int32(0), jnp.int32(0))
 
     def width(self, state: HeavyState, x: jax.Array) -> jax.Array:
         """Return ``|x|_{H^-1}``, []."""
-        return jnp.sqrt(jnp.maximum(jnp.sum(transform(state.sigma_inv, x) * x, axis=0), 0))
+        return jnp.sqrt(ridge.width2(state.inverse.root, x))
 
     def select(self, state: HeavyState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose the arm of ``arms [num_arms, dim]`` with the largest upper confidence bound.
@@ -196,16 +201,13 @@ class HeavyTailed(ToldVariance, LinkOptimist):
         chex.assert_shape(x, (self.dim,))
         std = self.std(self.width(state, x), side.noise_var)
         row = x / std
-        direction = transform(state.sigma_inv, row)
-        width2 = jnp.sum(direction * row, axis=0)  # w^2
+        inverse, _, width2 = ridge.learn_inverse(state.inverse, row)  # w^2
         tau = self.tau0 * jnp.sqrt(1 + 1 / jnp.maximum(width2, np.finfo(self.dtype).tiny))
-        inverse = state.sigma_inv - outer(direction) / (1 + width2)
         theta, history, bits = self.estimate(state, Observation(row, reward / std, tau), inverse)
         finite = jnp.isfinite(width2) & jnp.isfinite(jnp.sum(theta, axis=0))
-        bits = bits | jnp.where(width2 >= 0, 0, status.INDEFINITE)
         return HeavyState(
             theta_hat=theta,
-            sigma_inv=inverse,
+            inverse=inverse,
             beta_hat=state.beta_hat,
             history=history,
             round=state.round + 1,
@@ -272,7 +274,7 @@ class HeavyOful(HeavyTailed):
         return super().init()._replace(history=Observation(*(v.astype(self.dtype) for v in empty)))
 
     def estimate(
-        self, state: HeavyState, seen: Observation, inverse: jax.Array
+        self, state: HeavyState, seen: Observation, inverse: ridge.Inverse
     ) -> tuple[jax.Array, Observation | None, jax.Array]:
         """Remember the observation and solve for the estimate over all of them."""
         history = jax.tree.map(
@@ -347,12 +349,12 @@ class HvtUcb(HeavyTailed):
         return jnp.maximum(jnp.sqrt(self.told(noise_var)), floor)
 
     def estimate(
-        self, state: HeavyState, seen: Observation, inverse: jax.Array
+        self, state: HeavyState, seen: Observation, inverse: ridge.Inverse
     ) -> tuple[jax.Array, Observation | None, jax.Array]:
         """Make one step of mirror descent."""
         residual = seen.y - jnp.sum(seen.x * state.theta_hat, axis=0)
-        moved = state.theta_hat + jnp.clip(residual, -seen.tau, seen.tau) * transform(inverse, seen.x)
-        theta, found = project(moved, inverse, self.theta_bound)
+        moved = state.theta_hat + jnp.clip(residual, -seen.tau, seen.tau) * ridge.along(inverse.root, seen.x)[0]
+        theta, found = project(moved, lambda: inverse.matrix, self.theta_bound)
         return theta, None, jnp.where(found, 0, status.UNSOLVED)
 
 

@@ -92,6 +92,7 @@ class Confidence(NamedTuple):
     loss: jax.Array  # [layers]   F(theta_hat)
     ridge: jax.Array  # [layers]
     beta_hat: jax.Array  # [layers]
+    lost: jax.Array | float = 0.0  # [layers]   what rounding has added to the loss, where it is known
 
 
 class Ellipsoids(NamedTuple):

@@ -6,13 +6,13 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from jaxvar import cholesky, random, status
 from jaxvar import constants as presets
+from jaxvar import random, status
 from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.algorithms.save import LayeredAlgorithm, LayeredState, descend
 from jaxvar.algorithms.thompson import NORMALS
 from jaxvar.claims import Claim
-from jaxvar.lowering import inner
+from jaxvar.lowering import inner, take
 from jaxvar.parameters import factory, part, pytree
 
 CLAIM = Claim("LinVDTS-R", "Xu, Min, Wang 2023", "d^1.5 sqrt(sum sigma^2) + d^1.5", constants="reconstructed")
@@ -25,7 +25,7 @@ class LinVdts(LayeredAlgorithm):
     In the layer l where the round ends, the active arm of largest sampled value
     :math:`\langle a, \hat\theta_l + \beta_l \Sigma_l^{-1/2} z\rangle` is pulled: among those with
     :math:`\|a\|_{\Sigma_l^{-1}} > 2^{-l}` where there are any, among all where every width is at most :math:`\alpha`.
-    The Cholesky factor of :math:`\Sigma_l^{-1}` is its root. Everything else is :func:`jaxvar.save`.
+    The square root of :math:`\Sigma_l^{-1}` is the one that layers carry. Everything else is :func:`jaxvar.save`.
 
     References:
       Xu, Min, Wang (2023), Noise-adaptive Thompson sampling for linear contextual bandits: the claim, and that sampling
@@ -48,14 +48,12 @@ class LinVdts(LayeredAlgorithm):
         """Choose an arm of ``arms [num_arms, dim]``."""
         chex.assert_shape(arms, (None, self.dim))
         words, end = random.key_words(key), descend(self, state, arms, side)
-        scaled_inv = jnp.eye(self.dim, dtype=self.dtype)
-        for i in range(self.capacity):
-            scaled_inv = jnp.where(end.number == i + 1, state.layers.scaled_inv[i], scaled_inv)
+        root = take(state.layers.root, jnp.maximum(end.number - 1, 0))
         z = random.normal(random.bits(words, (self.dim,), stream=NORMALS), self.dtype)
-        turned = cholesky.times(cholesky.factor(scaled_inv), z)  # Sigma^-1 is P / q
+        turned = inner(root, z)  # Sigma^-1 is R R^T / q
         sampled = end.pred + end.beta / jnp.sqrt(end.scale) * inner(arms, turned)
         action = self.best(sampled, words, end.allowed)
-        broken = jnp.where(jnp.isfinite(jnp.max(side.present(sampled), axis=0)), 0, status.INDEFINITE)
+        broken = jnp.where(jnp.isfinite(jnp.max(side.present(sampled), axis=0)), 0, status.NONFINITE)
         return Choice(action, end.layer, end.weight(action), (end.lost | broken).astype(jnp.int32))
 
 

@@ -29,7 +29,7 @@ from jaxvar.algorithms.bandit import declare_beta_scale
 from jaxvar.algorithms.interface import Model, Step, by_rule
 from jaxvar.algorithms.tabular import TabularPlan, ValueIteration
 from jaxvar.claims import Claim
-from jaxvar.lowering import combine, largest, norm, take
+from jaxvar.lowering import combine, largest, square_lengths, take
 from jaxvar.parameters import Number, choice, factory, flag, number, pytree
 
 CLAIMS = {
@@ -93,7 +93,7 @@ class LeastSquares(ValueIteration):
         """Return regressions that have seen nothing."""
         groups, dim = model.horizon if self.per_stage else 1, self.features(model).shape[2]
         one = ridge.init_ridge(dim, lam, self.dtype)
-        stack = ridge.Ridge(*(jnp.broadcast_to(x, (groups, *x.shape)) for x in one))
+        stack = jax.tree.map(lambda x: jnp.broadcast_to(x, (groups, *x.shape)), one)
         return Regression(stack, jnp.zeros((groups, dim, model.num_states), self.dtype))
 
     def estimates(self, model: Model, regression: Regression) -> Estimates:
@@ -102,23 +102,24 @@ class LeastSquares(ValueIteration):
         shape, by_coordinate = features.shape[:2], jnp.moveaxis(features, 2, 0)
 
         def of_group(group: ridge.Ridge, moments: jax.Array) -> Estimates:
-            measures = combine(group.sigma_inv[:, :, None], moments[:, None])
+            seen = combine(group.root[:, :, None], moments[:, None])  # R^T M
+            measures = combine(group.root.T[:, :, None], seen[:, None])
             return Estimates(
                 kernel=combine(by_coordinate[..., None], measures[:, None, None]),
-                width=norm(features.reshape(-1, features.shape[2]), group.sigma_inv).reshape(shape),
+                width=jnp.sqrt(square_lengths(features.reshape(-1, features.shape[2]), group.root)).reshape(shape),
                 reward=combine(by_coordinate, group.theta_hat[:, None, None]),
             )
 
         return jax.vmap(of_group)(regression.ridge, regression.moments)
 
     def learn(
-        self, regression: Regression, model: Model, step: Step, weight: Number, lam: Number
+        self, regression: Regression, model: Model, step: Step, weight: Number
     ) -> tuple[Regression, ridge.Update]:
         """Learn from a step with a regression weight."""
         features, group = self.features(model), self.group(step.stage)
         feature = take(features.reshape(-1, features.shape[2]), step.state * model.num_actions + step.action)
         here = jax.tree.map(lambda x: planning.at_stage(x, group), regression)
-        new, update = ridge.regress(here.ridge, weight * feature, weight * step.reward, lam)
+        new, update = ridge.regress(here.ridge, weight * feature, weight * step.reward)
         arrived = (np.arange(model.num_states, dtype=np.int32) == step.next_state).astype(self.dtype)
         after = Regression(new, here.moments + weight**2 * feature[:, None] * arrived[None])
         return jax.tree.map(lambda x, y: planning.with_stage(x, group, y), regression, after), update
@@ -187,7 +188,7 @@ class LsviUcb(LeastSquares):
 
     def update(self, state: LsviState, model: Model, plan: TabularPlan, step: Step) -> LsviState:
         """Learn from a step."""
-        regression, update = self.learn(state.regression, model, step, 1.0, self.lam)
+        regression, update = self.learn(state.regression, model, step, 1.0)
         return LsviState(regression, state.status | ridge.failure(update))
 
     def beta(self, model: Model) -> jax.Array:
@@ -311,7 +312,7 @@ class LsviUcbPlus(LeastSquares):
         """Learn from a step with its weight, and keep the plan of its stage."""
         of_stage = planning.at_stage(plan.var_bar, step.stage).reshape(-1)
         weight = 1 / jnp.sqrt(take(of_stage, step.state * model.num_actions + step.action))
-        regression, update = self.learn(state.regression, model, step, weight, self.lam)
+        regression, update = self.learn(state.regression, model, step, weight)
         q = planning.with_stage(state.q, step.stage, planning.at_stage(plan.q, step.stage))
         low = planning.with_stage(state.low, step.stage, planning.at_stage(plan.low, step.stage))
         layer, failure = self.group(step.stage) + 1, ridge.failure(update)

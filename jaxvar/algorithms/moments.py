@@ -26,7 +26,7 @@ from jaxvar import planning, ridge
 from jaxvar.algorithms.interface import Confidence, Model, Step, by_rule
 from jaxvar.algorithms.optimistic_plan import Planner, ValueTargeted, ellipsoid_bound, known_model
 from jaxvar.claims import Claim
-from jaxvar.lowering import combine, norm, take
+from jaxvar.lowering import combine, take
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, number, pytree
 
 CLAIMS = {
@@ -104,7 +104,7 @@ def moment_pairs(
 def look(regressions: ridge.Ridge, feature: jax.Array) -> Look:
     """Return the predictions and widths of ``feature [M, d]``, one for each of the regressions ``[M, ...]``."""
     mean = jnp.sum(regressions.theta_hat * feature, axis=1)
-    return Look(mean, jax.vmap(lambda f, matrix: norm(f[None], matrix)[0])(feature, regressions.sigma_inv))
+    return Look(mean, jnp.sqrt(jax.vmap(ridge.width2)(regressions.root, feature)))
 
 
 def variance_bound(start: Look, beta: jax.Array, next_beta: jax.Array, value_bound: Number) -> jax.Array:
@@ -123,15 +123,14 @@ def variance_bound(start: Look, beta: jax.Array, next_beta: jax.Array, value_bou
 
 
 def regress(
-    regressions: ridge.Ridge, feature: jax.Array, target: jax.Array, weight: jax.Array, lam: Number
+    regressions: ridge.Ridge, feature: jax.Array, target: jax.Array, weight: jax.Array
 ) -> tuple[ridge.Ridge, jax.Array, jax.Array]:
     """Let each of the regressions ``[M, ...]`` learn its ``feature [M, d]`` and ``target [M]`` with its ``weight [M]``.
 
     Returns:
       The regressions, whether the first of them learned anything, and the status bits of the step, both [].
     """
-    learn = functools.partial(ridge.regress, lam=lam)
-    new, update = jax.vmap(learn)(regressions, weight[:, None] * feature, weight * target)
+    new, update = jax.vmap(ridge.regress)(regressions, weight[:, None] * feature, weight * target)
     return new, update.width2[0] > 0, jnp.bitwise_or.reduce(jax.vmap(ridge.failure)(update))
 
 
@@ -160,8 +159,8 @@ class HighOrder(Planner):
     ) -> MomentPlan:
         """Plan the coming episode with the first moment's ellipsoid; without a key ties go to the lowest action."""
         regressions = state.regressions
-        theta_hat, shape = regressions.theta_hat[0], regressions.sigma_inv[0] * self.radius(state.steps) ** 2
-        bound = functools.partial(ellipsoid_bound, theta_hat=theta_hat, shape=shape)
+        theta_hat, root = regressions.theta_hat[0], regressions.root[0] * self.radius(state.steps)
+        bound = functools.partial(ellipsoid_bound, theta_hat=theta_hat, root=root)
         known = known_model(model, self.dim, self.horizon)
         plan = self.optimistic_plan(known, bound, key, self.value_bound, first=first)
         return MomentPlan(plan.q, plan.value, plan.policy, regressions)
@@ -180,7 +179,7 @@ class HighOrder(Planner):
         beta = self.radius(state.steps)
         var_bar = jnp.concatenate([variance_bound(start, beta, beta, 1), jnp.ones_like(start.mean[:1])])
         weight = 1 / jnp.sqrt(jnp.maximum(jnp.maximum(var_bar, alpha**2), gamma**2 * now.width))
-        regressions, taught, failure = regress(state.regressions, feature, target, weight, self.lam)
+        regressions, taught, failure = regress(state.regressions, feature, target, weight)
         return MomentState(
             regressions=regressions,
             steps=state.steps + 1,
@@ -192,7 +191,8 @@ class HighOrder(Planner):
     def confidence(self, state: MomentState) -> Confidence:
         """Return the ellipsoid of the first moment, the one that plans use, as a layer."""
         beta = jnp.asarray(self.radius(state.steps))
-        return Confidence(state.regressions.loss[:1], jnp.asarray(self.lam)[None], beta[None])
+        loss, lost = state.regressions.losses
+        return Confidence(loss[:1], jnp.asarray(self.lam)[None], beta[None], lost[:1])
 
 
 @pytree

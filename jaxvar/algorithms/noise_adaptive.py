@@ -35,7 +35,7 @@ from jaxvar.algorithms.bandit import BoundedBandit, FixedArms, at_layer, lost
 from jaxvar.algorithms.ellipsoid import EllipsoidState, Optimist
 from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.claims import Claim
-from jaxvar.lowering import inner, quadratic
+from jaxvar.lowering import inner
 from jaxvar.parameters import Number, count, factory, number, pytree
 
 MAX_LAYERS = 520  # the K of no float64 asks for more
@@ -106,7 +106,7 @@ class Losan(Optimist):
             tally=state.tally + 0.5 * update.error**2 * shrunk,
             round=state.round + 1,
             status=state.status | choice.status | ridge.failure(update),
-            stats=self.follow(state.stats, update),
+            stats=self.follow(state, regression, update),
         )
 
     def beta(self, state: EllipsoidState) -> jax.Array:
@@ -243,7 +243,7 @@ class Lofav(BoundedBandit, FixedArms):
     ) -> tuple[ridge.Ridge, ridge.Ridge, tuple[ridge.ArmStats, ...] | None, jax.Array, jax.Array, jax.Array]:
         """Return the regressions and statistics of layer ``i + 1`` after learning, ``q``, ``q F^2`` and status bits."""
         plain, paired = at_layer(state.plain, i), at_layer(state.paired, i)
-        width = jnp.sqrt(quadratic(x[None], plain.sigma_inv)[0])
+        width = jnp.sqrt(ridge.width2(plain.root, x))
         weight = self.rho[i] / jnp.maximum(width, self.rho[i])  # min(1, rho / width)
         pred = jnp.sum(plain.theta_hat * x, axis=0)
         plain, update = ridge.regress(plain, weight * x, weight * reward)
@@ -251,8 +251,9 @@ class Lofav(BoundedBandit, FixedArms):
         paired, other = ridge.regress(paired, twice * x, twice * (reward + pred) / 2)
         stats = None
         if state.stats is not None:
-            both = zip(at_layer(state.stats, i), (update, other), strict=True)
-            stats = tuple(ridge.follow(one, moved, jnp.asarray(self.fixed_arms)) for one, moved in both)
+            arms, round = jnp.asarray(self.fixed_arms), state.round + 1
+            both = zip(at_layer(state.stats, i), (plain, paired), (update, other), strict=True)
+            stats = tuple(ridge.follow(*one, arms, round) for one in both)
         error = 0.5 * update.error**2
         failed = ridge.failure(update) | ridge.failure(other)
         return plain, paired, stats, error, error * update.gain * update.width2, failed

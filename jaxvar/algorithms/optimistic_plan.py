@@ -29,8 +29,8 @@ from jaxvar.lowering import (
     computed_once,
     largest,
     lowest,
-    norm,
     only_row,
+    square_lengths,
     stored_or_anew,
     take,
     together,
@@ -154,17 +154,17 @@ class ValueTargeted(ConfidentPlanner):
     )
 
 
-def ellipsoid_bound(feature: jax.Array, theta_hat: jax.Array, shape: jax.Array) -> jax.Array:
-    """Return ``<f, theta_hat> + sqrt(f^T shape f)`` for each row f of ``feature [N, d]``, [N], computed once.
+def ellipsoid_bound(feature: jax.Array, theta_hat: jax.Array, root: jax.Array) -> jax.Array:
+    """Return ``<f, theta_hat> + |root^T f|`` for each row f of ``feature [N, d]``, [N], computed once.
 
-    The ``shape [d, d]`` is ``beta^2 Sigma^-1``: one square root gives the whole width.
+    The ``root [d, d]`` is that of ``beta^2 Sigma^-1``.
     """
-    return computed_once(layer_bound(feature, theta_hat, shape))
+    return computed_once(layer_bound(feature, theta_hat, root))
 
 
-def layer_bound(feature: jax.Array, theta_hat: jax.Array, shape: jax.Array) -> jax.Array:
+def layer_bound(feature: jax.Array, theta_hat: jax.Array, root: jax.Array) -> jax.Array:
     """Return what :func:`ellipsoid_bound` does, to be computed wherever it is used."""
-    return combine(jnp.moveaxis(feature, 1, 0), theta_hat[:, None]) + norm(feature, shape)
+    return combine(jnp.moveaxis(feature, 1, 0), theta_hat[:, None]) + jnp.sqrt(square_lengths(feature, root))
 
 
 def known_model(model: Model, dim: int, horizon: int) -> Model:

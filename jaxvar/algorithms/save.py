@@ -22,6 +22,7 @@ from jaxvar.algorithms.interface import Choice, Confidence, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.lowering import computed_once, down_layers, is_layer, take, where_any
 from jaxvar.parameters import Number, factory, number, part, pytree
+from jaxvar.sums import Sum, empty_sum
 
 CLAIM = Claim("SAVE", "Zhao, He, Zhou, Zhang, Gu 2023", "d sqrt(sum sigma^2) + d", constants="read", row=7)
 
@@ -70,18 +71,18 @@ class LayeredAlgorithm(FixedArms):
         layers = ridge.init_layers(self.dim, self.capacity, 1, self.dtype)
         beta_hat, stats = ridge.initial_radius(self.constants, self.capacity, self.dtype), None
         if self.fixed_arms is not None:
-            stats = ridge.layer_stats(layers, self.fixed_arms, 1, beta_hat)
+            stats = ridge.layer_stats(layers, self.fixed_arms, beta_hat)
         return LayeredState(layers, beta_hat, jnp.int32(0), jnp.int32(0), stats)
 
     def update(self, state: LayeredState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side) -> LayeredState:
         """Learn in the chosen layer, and in no other (lines 17-18)."""
         chex.assert_shape(x, (self.dim,))
-        layers, update = ridge.observe(state.layers, choice.layer, x, reward, 1)
+        layers, update = ridge.observe(state.layers, choice.layer, x, reward)
         here = is_layer(self.capacity, choice.layer)
         beta = self.refreshed_radius(update, state.round + 1)
         stats = state.stats
         if stats is not None and self.fixed_arms is not None:
-            stats = ridge.follow_layer(stats, choice.layer, update, self.fixed_arms, beta)
+            stats = ridge.follow_layer(stats, layers, choice.layer, update, self.fixed_arms, beta, state.round + 1)
         return LayeredState(
             layers=layers,
             beta_hat=jnp.where(here, beta, state.beta_hat),
@@ -105,7 +106,7 @@ class LayeredAlgorithm(FixedArms):
 
     def stats(self, state: LayeredState, arms: jax.Array) -> ridge.LayerStats:
         """Return what every layer knows of all arms, [capacity, N] each; of fixed arms it is kept."""
-        return ridge.layer_stats(state.layers, arms, 1, state.beta_hat) if state.stats is None else state.stats
+        return ridge.layer_stats(state.layers, arms, state.beta_hat) if state.stats is None else state.stats
 
     def recommend(self, state: LayeredState, arms: jax.Array, side: Side) -> jax.Array:
         """Return the arm of ``arms [num_arms, dim]`` with the largest estimate of the deepest layer that is done, [].
@@ -119,7 +120,8 @@ class LayeredAlgorithm(FixedArms):
 
     def confidence(self, state: LayeredState) -> Confidence:
         """Return the ellipsoids of all stored layers."""
-        return Confidence(state.layers.loss, jnp.asarray(ridge.scales(self.capacity, self.dtype)), state.beta_hat)
+        (loss, lost), ridges = state.layers.losses, jnp.asarray(ridge.scales(self.capacity, self.dtype))
+        return Confidence(loss, ridges, state.beta_hat, lost)
 
     def grow(self) -> Self:
         """Return the same algorithm with more layers stored."""
@@ -211,7 +213,7 @@ def descend(self: LayeredAlgorithm, state: LayeredState, arms: jax.Array, side: 
     def look(stats: ridge.ArmStats | ridge.Layers) -> ridge.ArmStats:
         if isinstance(stats, ridge.ArmStats):
             return stats
-        width2, pred = ridge.layer_arm_stats(stats, arms)
+        width2, pred = ridge.arm_stats(stats, arms)
         return ridge.ArmStats(computed_once(width2), pred)
 
     def enter(
@@ -272,18 +274,22 @@ class FixedSaveState(NamedTuple):
     """State of SAVE with fixed arms for one seed."""
 
     number: jax.Array  # []   int32, the layer l in which the next round ends
-    scale: jax.Array  # []   q = 4^-l
-    layer: ridge.Layers  # that layer alone, no leading axis
+    layer: ridge.Layers  # that layer alone, no leading axis; its scale is q = 4^-l
     beta: jax.Array  # []   its radius
     active: jax.Array  # [num_arms]   bool, the arms that survived all layers before
     stats: ridge.ArmStats  # [num_arms] each, a^T P a and <a, theta_hat> in the layer
     norm2: jax.Array  # [num_arms]   |a|^2
     largest: jax.Array  # []   the largest a^T P a of an active arm
-    loss: jax.Array  # [capacity]   of every layer when it last learned
+    losses: Sum  # [capacity]   of every layer when it last learned
     beta_hat: jax.Array  # [capacity]   likewise
     leader: jax.Array  # []   int32, the arm of the largest estimate in the layer passed last; -1 before there is one
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
+
+    @property
+    def loss(self) -> jax.Array:
+        """The least regularised loss of every layer when it last learned, [capacity]."""
+        return self.losses.total
 
 
 @pytree
@@ -307,14 +313,13 @@ class FixedSave:
         beta_hat = ridge.initial_radius(save.constants, save.capacity, save.dtype)
         return FixedSaveState(
             number=number,
-            scale=scale,
-            layer=self._empty(),
+            layer=self._empty(scale),
             beta=self._initial_beta(scale),
             active=jnp.ones(norm2.shape, bool),
             stats=ridge.ArmStats(norm2, jnp.zeros_like(norm2)),
             norm2=norm2,
             largest=largest,
-            loss=jnp.zeros_like(beta_hat),
+            losses=empty_sum((save.capacity,), save.dtype),
             beta_hat=beta_hat,
             leader=jnp.int32(-1),
             round=jnp.int32(0),
@@ -328,7 +333,7 @@ class FixedSave:
                 "side.available must be None where SAVE was made for a decision set that never changes; "
                 "build it by with_fixed_arms(arms, masked=True)"
             )
-        q, largest = state.scale, state.largest
+        q, largest = state.layer.scale, state.largest
         certain = largest <= q * self.save.alpha**2  # line 7
         layer = jnp.where(certain, 0, state.number)
         lost = jnp.where(state.number > self.capacity, status.CAPACITY, 0)
@@ -341,12 +346,13 @@ class FixedSave:
         self, state: FixedSaveState, choice: Choice, x: jax.Array, reward: jax.Array, side: Side
     ) -> FixedSaveState:
         """Learn in the current layer (lines 17-18) and pass it if nothing in it is uncertain any more (lines 11-12)."""
-        learns, q = choice.layer > 0, state.scale
-        layer, update = ridge.learn(state.layer, jnp.where(learns, q, 0), x, reward, 1)
-        stats = ridge.follow(state.stats, update, jnp.asarray(self.arms))
+        learns, q = choice.layer > 0, state.layer.scale
+        layer, update = ridge.learn(state.layer, jnp.where(learns, q, 0), x, reward)
+        stats = ridge.follow(state.stats, layer, update, jnp.asarray(self.arms), state.round + 1)
         beta = jnp.where(learns, self.save.refreshed_radius(update, state.round + 1), state.beta)
         here = is_layer(self.capacity, state.number)
-        loss, beta_hat = jnp.where(here, layer.loss, state.loss), jnp.where(here, beta, state.beta_hat)
+        losses = jax.tree.map(lambda new, old: jnp.where(here, new, old), layer.losses, state.losses)
+        beta_hat = jnp.where(here, beta, state.beta_hat)
         bits = state.status | choice.status | ridge.layer_failure(update, beta)
 
         largest = jnp.max(jnp.where(state.active, stats.width2, 0), axis=0)
@@ -357,21 +363,20 @@ class FixedSave:
             active = state.active & (stats.pred >= best - 2 * jnp.sqrt(q) * beta)  # line 12
             largest = jnp.max(jnp.where(active, state.norm2, 0), axis=0)
             (number, scale), empty = self._next_layer(state.number, largest), jnp.zeros_like(stats.pred)
-            learned = (self._empty(), self._initial_beta(scale), ridge.ArmStats(state.norm2, empty))
-            return number, scale, active, largest, self.save.top(stats.pred, state.active), *learned
+            learned = (self._empty(scale), self._initial_beta(scale), ridge.ArmStats(state.norm2, empty))
+            return number, active, largest, self.save.top(stats.pred, state.active), *learned
 
-        stayed = (state.number, q, state.active, largest, state.leader, layer, beta, stats)
-        number, scale, active, largest, leader, layer, beta, stats = where_any(passed, moved, stayed)
+        stayed = (state.number, state.active, largest, state.leader, layer, beta, stats)
+        number, active, largest, leader, layer, beta, stats = where_any(passed, moved, stayed)
         return FixedSaveState(
             number=number,
-            scale=scale,
             layer=layer,
             beta=beta,
             active=active,
             stats=stats,
             norm2=state.norm2,
             largest=largest,
-            loss=loss,
+            losses=losses,
             beta_hat=beta_hat,
             leader=leader,
             round=state.round + 1,
@@ -380,17 +385,18 @@ class FixedSave:
 
     def recommend(self, state: FixedSaveState, arms: jax.Array, side: Side) -> jax.Array:
         """Return the arm of the largest estimate of the deepest layer that is done, [], see ``Save.recommend``."""
-        certain = (state.largest <= state.scale * self.save.alpha**2) & (state.layer.count > 0)
+        certain = (state.largest <= state.layer.scale * self.save.alpha**2) & (state.layer.count > 0)
         here = self.save.top(state.stats.pred, state.active)
         return jnp.where(certain | (state.leader < 0), here, state.leader)
 
     def confidence(self, state: FixedSaveState) -> Confidence:
         """Return the ellipsoids of all layers; those passed no longer change."""
-        return Confidence(state.loss, jnp.asarray(ridge.scales(self.capacity, self.save.dtype)), state.beta_hat)
+        loss, lost = state.losses
+        return Confidence(loss, jnp.asarray(ridge.scales(self.capacity, self.save.dtype)), state.beta_hat, lost)
 
-    def _empty(self) -> ridge.Layers:
+    def _empty(self, scale: jax.Array) -> ridge.Layers:
         one = ridge.init_layers(self.save.dim, 1, 1, self.save.dtype)
-        return ridge.Layers(*(v[0] for v in one))
+        return jax.tree.map(lambda v: v[0], one)._replace(scale=scale)
 
     def _initial_beta(self, scale: jax.Array) -> jax.Array:
         return self.save.constants.initial_coef * jnp.sqrt(scale)

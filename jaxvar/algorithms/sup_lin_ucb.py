@@ -174,7 +174,8 @@ class SupLinUcb(BoundedBandit, Eliminating):
             weight = (choice.layer == i + 1).astype(self.dtype)  # zero leaves a level as it is
             level, update = ridge.regress(at_layer(state.levels, i), weight * x, weight * reward)
             stats = at_layer(state.stats, i)
-            stats = None if stats is None else ridge.follow(stats, update, jnp.asarray(self.fixed_arms))
+            if stats is not None:
+                stats = ridge.follow(stats, level, update, jnp.asarray(self.fixed_arms), state.round + 1)
             learned.append((level, stats, ridge.failure(update)))
         levels, stats, failed = jax.tree.map(lambda *v: jnp.stack(v), *learned)
         bits = functools.reduce(operator.or_, list(failed), state.status | choice.status)

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from jaxvar import cholesky, random, ridge
+from jaxvar import random, ridge
 from jaxvar.algorithms import bandit
 from jaxvar.algorithms.bandit import BoundedBandit, ToldVariance, lost
 from jaxvar.algorithms.interface import Choice, Side, Typed
@@ -37,24 +36,17 @@ SCALES = ("abeille_lazaric", "agrawal_goyal", "bayes")
 NORMALS, PROPOSED, ACCEPTED = 1, 2, 3
 
 
-class Posterior(NamedTuple):
-    """A ridge regression and the Cholesky factor of its inverse."""
-
-    regression: ridge.Ridge
-    lower: jax.Array  # [d, d]   L with L L^T = V^-1
-
-
 class SamplerState(NamedTuple):
     """State of a Thompson sampler for one seed."""
 
-    posterior: Posterior  # V = lam I + sum w^2 x x^T
+    regression: ridge.Ridge  # V = lam I + sum w^2 x x^T
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
 
 
 @pytree
 class Sampler(BoundedBandit):
-    """Base of the Thompson samplers ``theta_hat + beta L z``; each gives ``lam``, ``weight`` and ``spread``."""
+    """Base of the Thompson samplers ``theta_hat + beta R z``; each gives ``lam``, ``weight`` and ``spread``."""
 
     beta_scale: Number = number(at_least=0, default=1.0, doc="c, a multiplier of the stochastic part of the radius.")
 
@@ -73,7 +65,7 @@ class Sampler(BoundedBandit):
 
     def init(self) -> SamplerState:
         """Return an empty regression."""
-        return SamplerState(init(self.dim, self.lam, self.dtype), jnp.int32(0), jnp.int32(0))
+        return SamplerState(ridge.init_ridge(self.dim, self.lam, self.dtype), jnp.int32(0), jnp.int32(0))
 
     def select(self, state: SamplerState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Draw a parameter and choose its best of ``arms [num_arms, dim]``.
@@ -82,7 +74,7 @@ class Sampler(BoundedBandit):
         """
         chex.assert_shape(arms, (None, self.dim))
         words = random.key_words(key)
-        sampled = inner(arms, draw(state.posterior, self.spread(state), words))
+        sampled = inner(arms, draw(state.regression, self.spread(state), words))
         action = self.best(sampled, words, side.available)
         weight = self.weight(state, take(arms, action), take(side.noise_var, action))
         return Choice(action, jnp.ones_like(action), weight, lost(sampled, side.available))
@@ -91,37 +83,26 @@ class Sampler(BoundedBandit):
         """Learn by one step of regression, with the weight that follows from what ``side`` tells after the pull."""
         chex.assert_shape(x, (self.dim,))
         weight = self.weight(state, x, side.noise_var)
-        after, update = learn(state.posterior, weight * x, weight * reward)
+        after, update = ridge.regress(state.regression, weight * x, weight * reward)
         return SamplerState(after, state.round + 1, state.status | choice.status | ridge.failure(update))
 
     def recommend(self, state: SamplerState, arms: jax.Array, side: Side) -> jax.Array:
         """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []: nothing is drawn."""
-        return self.top(inner(arms, state.posterior.regression.theta_hat), side.mask(arms.shape[0]))
+        return self.top(inner(arms, state.regression.theta_hat), side.mask(arms.shape[0]))
 
 
-def init(dim: int, lam: Number, dtype: np.dtype[np.floating]) -> Posterior:
-    """Return the posterior that has seen nothing: ``V = lam I``."""
-    return Posterior(ridge.init_ridge(dim, lam, dtype), jnp.eye(dim, dtype=dtype) / jnp.sqrt(lam))
-
-
-def learn(posterior: Posterior, x: jax.Array, y: jax.Array) -> tuple[Posterior, ridge.Update]:
-    """Learn one more observation ``(x [d], y [])``, both multiplied by its weight."""
-    regression, update = ridge.regress(posterior.regression, x, y)
-    return Posterior(regression, cholesky.shrink(posterior.lower, x)), update
-
-
-def draw(posterior: Posterior, scale: jax.Array, words: jax.Array) -> jax.Array:
-    """Return ``theta_hat + scale L z``, [d], with standard normal z from the words ``[2]`` of the round's key."""
-    theta_hat = posterior.regression.theta_hat
+def draw(regression: ridge.Ridge, scale: jax.Array, words: jax.Array) -> jax.Array:
+    """Return ``theta_hat + scale R z``, [d], with standard normal z from the words ``[2]`` of the round's key."""
+    theta_hat = regression.theta_hat
     z = random.normal(random.bits(words, theta_hat.shape, stream=NORMALS), theta_hat.dtype)
-    return theta_hat + scale * cholesky.times(posterior.lower, z)
+    return theta_hat + scale * inner(regression.root, z)
 
 
 @pytree
 class LinTs(Sampler):
     r"""LinTS: draw :math:`\tilde\theta = \hat\theta + \beta V^{-1/2} z`, z standard normal, and pull its best arm.
 
-    In round k, with :math:`V = \lambda I + \sum x x^\top` and the Cholesky factor of :math:`V^{-1}` for its root,
+    In round k, with :math:`V = \lambda I + \sum x x^\top` and the square root of :math:`V^{-1}` that regressions carry,
 
     - ``abeille_lazaric``: :math:`\beta = c R \sqrt{2\log(4K/\delta) + \log\det V - d\log\lambda} + \sqrt\lambda B`,
       OFUL's radius at the level :math:`\delta/(4K)`;
@@ -160,7 +141,7 @@ class LinTs(Sampler):
     def spread(self, state: SamplerState) -> jax.Array:
         c, bound = self.beta_scale, self.noise_bound
         if self.scale == "abeille_lazaric" and self.num_rounds is not None:
-            growth = 2 * jnp.log(4 * self.num_rounds / self.delta) + state.posterior.regression.log_det
+            growth = 2 * jnp.log(4 * self.num_rounds / self.delta) + state.regression.log_det
             return c * bound * jnp.sqrt(growth) + jnp.sqrt(self.lam) * self.theta_bound
         if self.scale == "agrawal_goyal":
             k = (state.round + 1).astype(self.dtype)
@@ -184,7 +165,7 @@ class FgtsChoice(NamedTuple):
 class FgtsState(NamedTuple):
     """State of FGTS-VA for one seed."""
 
-    posterior: Posterior  # V = lam I + sum x x^T / sigma_bar^2
+    regression: ridge.Ridge  # V = lam I + sum x x^T / sigma_bar^2
     variance_sum: jax.Array  # []   sum of sigma_bar^2
     num_refused: jax.Array  # []   int32, rounds in which every proposal was refused
     round: jax.Array  # []   int32, rounds played
@@ -250,7 +231,7 @@ class FgtsVa(ToldVariance, Typed):
     def init(self) -> FgtsState:
         """Return an empty regression."""
         zero = jnp.int32(0)
-        return FgtsState(init(self.dim, self.lam, self.dtype), jnp.zeros((), self.dtype), zero, zero, zero)
+        return FgtsState(ridge.init_ridge(self.dim, self.lam, self.dtype), jnp.zeros((), self.dtype), zero, zero, zero)
 
     def select(self, state: FgtsState, arms: jax.Array, key: jax.Array, side: Side) -> FgtsChoice:
         """Draw a parameter and choose its best of ``arms [num_arms, dim]``, told all variances ``[num_arms]``."""
@@ -261,7 +242,7 @@ class FgtsVa(ToldVariance, Typed):
         largest = jnp.max(side.present(bar2), axis=0)
         tilt = self.feel_good * jnp.sqrt(state.variance_sum + largest) / largest
         words, num = random.key_words(key), self.num_proposals or _PROPOSALS_PER_ARM * arms.shape[0]
-        theta, refused = draw_feel_good(state.posterior, tilt, arms, words, num, side.available)
+        theta, refused = draw_feel_good(state.regression, tilt, arms, words, num, side.available)
         sampled = inner(arms, theta)
         best = bandit.best(sampled, side.mask(arms.shape[0]), self.tie_tolerance, self.unit)
         action = bandit.pick(best, words, self.ties)
@@ -271,9 +252,9 @@ class FgtsVa(ToldVariance, Typed):
     def update(self, state: FgtsState, choice: FgtsChoice, x: jax.Array, reward: jax.Array, side: Side) -> FgtsState:
         """Learn by one step of the regression with the weight of the choice."""
         chex.assert_shape(x, (self.dim,))
-        after, update = learn(state.posterior, choice.weight * x, choice.weight * reward)
+        after, update = ridge.regress(state.regression, choice.weight * x, choice.weight * reward)
         return FgtsState(
-            posterior=after,
+            regression=after,
             variance_sum=state.variance_sum + 1 / choice.weight**2,
             num_refused=state.num_refused + choice.refused.astype(jnp.int32),
             round=state.round + 1,
@@ -282,7 +263,7 @@ class FgtsVa(ToldVariance, Typed):
 
     def recommend(self, state: FgtsState, arms: jax.Array, side: Side) -> jax.Array:
         """Return the arm of ``arms [num_arms, dim]`` with the largest estimate, []: nothing is drawn."""
-        estimate = inner(arms, state.posterior.regression.theta_hat)
+        estimate = inner(arms, state.regression.theta_hat)
         return lowest(bandit.best(estimate, side.mask(arms.shape[0]), self.tie_tolerance, self.unit))
 
 
@@ -290,7 +271,12 @@ fgts_va = factory(FgtsVa)
 
 
 def draw_feel_good(
-    given: Posterior, tilt: jax.Array, arms: jax.Array, words: jax.Array, num: int, available: jax.Array | None = None
+    regression: ridge.Ridge,
+    tilt: jax.Array,
+    arms: jax.Array,
+    words: jax.Array,
+    num: int,
+    available: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
     """Sample from the density of :func:`fgts_va` with ``lambda_k = tilt []``, by at most ``num`` proposals.
 
@@ -299,13 +285,11 @@ def draw_feel_good(
     Returns:
       theta ``[d]``, and whether every proposal was refused, bool ``[]``.
     """
-    regression, dtype = given.regression, arms.dtype
-    num_arms, dim = arms.shape
+    dtype, (num_arms, dim) = arms.dtype, arms.shape
     if available is not None:
         arms = jnp.where(available[:, None], arms, 0)
-    shifted = combine(regression.sigma_inv[:, None], arms.T[:, :, None])  # V^-1 a, [N, d]
-    width2 = jnp.maximum(jnp.sum(arms * shifted, axis=1), 0)
-    log_mass = tilt * inner(arms, regression.theta_hat) + tilt**2 / 4 * width2
+    seen = combine(regression.root[:, None], arms.T[:, :, None])  # R^T a, [N, d]
+    log_mass = tilt * inner(arms, regression.theta_hat) + tilt**2 / 4 * jnp.sum(seen * seen, axis=1)
     if available is not None:
         log_mass = jnp.where(available, log_mass, -jnp.inf)
     mass = jnp.exp(log_mass - jnp.max(log_mass, axis=0))
@@ -313,13 +297,13 @@ def draw_feel_good(
 
     u = random.uniform(random.bits(words, (num,), stream=PROPOSED), dtype)
     proposed = jnp.sum((u[:, None] > edges[None, :-1]).astype(jnp.int32), axis=1, dtype=jnp.int32)
-    centre = jnp.zeros((), dtype) if num_arms <= _MOST_UNROLLED else shifted[proposed]
+    centre = jnp.zeros((), dtype) if num_arms <= _MOST_UNROLLED else seen[proposed]
     for i in range(num_arms if num_arms <= _MOST_UNROLLED else 0):
-        centre = jnp.where((proposed == i)[:, None], shifted[i][None], centre)  # [num, d]
+        centre = jnp.where((proposed == i)[:, None], seen[i][None], centre)  # [num, d]
     z = random.normal(random.bits(words, (num, dim), stream=NORMALS), dtype)
-    root = combine(given.lower.T[:, None], z.T[:, :, None])  # L z, [num, d]
-    half = np.asarray(0.5, dtype)
-    theta = regression.theta_hat[None] + half * tilt * centre + jnp.sqrt(half) * root
+    half = jnp.asarray(0.5, dtype)
+    away = half * tilt * centre + jnp.sqrt(half) * z
+    theta = regression.theta_hat[None] + combine(regression.root.T[:, None], away.T[:, :, None])  # R away, [num, d]
 
     values = combine(arms.T[:, None], theta.T[:, :, None])  # [num, N]
     if available is not None:

@@ -27,16 +27,7 @@ from jaxvar.algorithms.optimistic_plan import (
     regression_pair,
 )
 from jaxvar.claims import Claim
-from jaxvar.lowering import (
-    combine,
-    computed_once,
-    each_used_layer,
-    largest,
-    least_over_layers,
-    quadratic,
-    transform,
-    where_any,
-)
+from jaxvar.lowering import computed_once, each_used_layer, least_over_layers, where_any
 from jaxvar.parameters import MAX_HORIZON, Number, count, factory, flag, number, part, pytree
 
 CLAIM = Claim(
@@ -149,29 +140,26 @@ class UcrlAve(ConfidentPlanner):
         Told the ``first`` state, int32 [], no other is planned for in the first stage.
         """
         is_used, logs, none = state.layers.count > 0, self.logs(state.steps), float(np.finfo(self.dtype).max)
-        rows = state.layers._replace(scaled_inv=state.layers.scaled_inv.reshape(self.capacity, -1))
 
-        def scaled(layer: ridge.Layers, q: jax.Array) -> jax.Array:  # beta |f|_{Sigma^-1} = sqrt(f^T (beta^2 / q) P f)
-            return layer.scaled_inv * (self.radius(layer, q, logs) ** 2 / q)
+        def scaled(layer: ridge.Layers, q: jax.Array) -> jax.Array:  # beta |f|_{Sigma^-1} = |(beta / sqrt(q) R)^T f|
+            return layer.root * (self.radius(layer, q, logs) / jnp.sqrt(q))
 
         # Layers that nobody uses have none made: 0.163 instead of 0.177 us of processor time per step with 16 stored.
-        q, theta_hat = jnp.asarray(ridge.scales(self.capacity, self.dtype)), rows.theta_hat
-        flat = each_used_layer(scaled, is_used, jnp.zeros(self.dim**2, self.dtype), rows, q)
-        shapes, slope = flat.reshape(self.capacity, self.dim, self.dim), self.empty_slope(state)
+        q, theta_hat = jnp.asarray(ridge.scales(self.capacity, self.dtype)), state.layers.theta_hat
+        roots = each_used_layer(scaled, is_used, jnp.zeros((self.dim, self.dim), self.dtype), state.layers, q)
+        slope = self.empty_slope(state)
 
-        def steepness(theta_hat: jax.Array, shape: jax.Array) -> jax.Array:
-            sums = combine(jnp.abs(shape.reshape(self.dim, self.dim)), jnp.ones((self.dim, 1), self.dtype))
-            most = largest(sums)  # no eigenvalue is above the largest sum of a row
-            return (jnp.sqrt(combine(theta_hat, theta_hat)) + jnp.sqrt(most))[None]
+        def steepness(theta_hat: jax.Array, root: jax.Array) -> jax.Array:
+            return (jnp.sqrt(jnp.sum(theta_hat**2, axis=0)) + jnp.sqrt(jnp.sum(root**2, axis=(0, 1))))[None]
 
         # A layer bounds by at most its steepness times |f|. Those without data bound by slope |f|: mostly by more.
         unbounded = jnp.full(1, none, self.dtype)
-        steepest = least_over_layers(steepness, unbounded, is_used, theta_hat, flat)[0]
+        steepest = least_over_layers(steepness, unbounded, is_used, theta_hat, roots)[0]
         may_be_least = computed_once(slope - steepest) <= 0
 
         def bound(feature: jax.Array) -> jax.Array:  # line 7
             in_layer, least = functools.partial(layer_bound, feature), jnp.full_like(feature[:, 0], none)
-            least = least_over_layers(in_layer, least, is_used, theta_hat, shapes)
+            least = least_over_layers(in_layer, least, is_used, theta_hat, roots)
 
             def with_empty() -> jax.Array:
                 return jnp.minimum(least, slope * jnp.sqrt(jnp.sum(feature * feature, axis=1)))
@@ -179,7 +167,7 @@ class UcrlAve(ConfidentPlanner):
             least = where_any(may_be_least, with_empty, least)
             if state.plain is not None:
                 regression, radius = state.plain.regression, self.plain.beta(state.plain)
-                upper = ellipsoid_bound(feature, regression.theta_hat, regression.sigma_inv * radius**2)
+                upper = ellipsoid_bound(feature, regression.theta_hat, regression.root * radius)
                 least = jnp.minimum(least, upper)
             return least
 
@@ -189,11 +177,10 @@ class UcrlAve(ConfidentPlanner):
         """Learn in the lowest uncertain layer (lines 14-19); the plan stays as it is until the episode ends."""
         feature, target = regression_pair(plan, step, model)
         num_layers, norm2, stored = self.num_layers, jnp.sum(feature * feature, axis=0), state.layers
-        width2 = each_used_layer(
-            lambda inverse: quadratic(feature[None], inverse)[0], stored.count > 0, norm2 / self.lam, stored.scaled_inv
-        )
+        seen = functools.partial(ridge.width2, x=feature)
+        width2 = each_used_layer(seen, stored.count > 0, norm2 / self.lam, stored.root)
         layer, weight = ridge.lowest_wide(width2, num_layers)  # lines 14-15 and 17
-        layers, learned = ridge.observe(stored, layer, feature, target, self.lam)  # lines 18-19
+        layers, learned = ridge.observe(stored, layer, feature, target)  # lines 18-19
         # An empty layer l has width 2^l |f| / sqrt(lam): some l <= L is wide enough exactly if |f| / sqrt(lam) >= 4^-L.
         empty_width = jnp.sqrt(norm2 / self.lam)
         deeper = (layer == 0) & (num_layers > self.capacity) & (empty_width >= jnp.exp2(-2 * num_layers))
@@ -201,8 +188,7 @@ class UcrlAve(ConfidentPlanner):
         lost = jnp.where(deeper, status.CAPACITY, 0) | jnp.where(finite, 0, status.NONFINITE)
         bits, plain = jnp.int32(0), state.plain
         if plain is not None:
-            width2 = jnp.sum(transform(plain.regression.sigma_inv, feature) * feature, axis=0)
-            factor = 1 / jnp.sqrt(jnp.maximum(width2, 1))  # LOSAN's weight
+            factor = 1 / jnp.sqrt(jnp.maximum(seen(plain.regression.root), 1))  # LOSAN's weight
             regression, moved = ridge.regress(plain.regression, factor * feature, factor * target)
             tally = plain.tally + 0.5 * moved.error**2 * moved.gain * moved.width2
             plain, bits = plain._replace(regression=regression, tally=tally), ridge.failure(moved)
@@ -266,7 +252,8 @@ class UcrlAve(ConfidentPlanner):
     def confidence(self, state: UcrlAveState) -> Confidence:
         """Return the ellipsoids of all stored layers with the radii of the coming episode."""
         ridges = ridge.scales(self.capacity, self.dtype) * self.lam
-        return Confidence(state.layers.loss, jnp.asarray(ridges), self.radii(state))
+        loss, lost = state.layers.losses
+        return Confidence(loss, jnp.asarray(ridges), self.radii(state), lost)
 
     def grow(self) -> UcrlAve:
         """Return the same algorithm with more layers stored."""

@@ -90,14 +90,14 @@ class UcrlVtr(ValueTargeted):
         self, state: UcrlVtrState, model: Model, key: jax.Array | None = None, first: jax.Array | None = None
     ) -> Plan:
         """Plan the coming episode; without a key ties go to the lowest action."""
-        theta_hat, sigma_inv = state.regression.theta_hat, state.regression.sigma_inv
+        theta_hat, root = state.regression.theta_hat, state.regression.root
         model = self._known(model)
         if self.radius == "flat":
-            bound = functools.partial(ellipsoid_bound, theta_hat=theta_hat, shape=sigma_inv * self.beta(state) ** 2)
+            bound = functools.partial(ellipsoid_bound, theta_hat=theta_hat, root=root * self.beta(state))
             return self.optimistic_plan(model, bound, key, self.value_bound, first=first)
 
         def stage_bound(feature: jax.Array, beta: jax.Array) -> jax.Array:
-            return ellipsoid_bound(feature, theta_hat, sigma_inv * beta**2)
+            return ellipsoid_bound(feature, theta_hat, root * beta)
 
         left = jnp.asarray(1 - np.arange(model.horizon) / model.horizon, self.dtype)  # of the range, in each stage
         betas = jax.vmap(functools.partial(self.beta, state))(left)
@@ -122,7 +122,8 @@ class UcrlVtr(ValueTargeted):
 
     def confidence(self, state: UcrlVtrState) -> Confidence:
         """Return the one ellipsoid, as a layer; that of the first stage where stages differ."""
-        return Confidence(state.regression.loss[None], jnp.asarray(self.lam)[None], self.beta(state)[None])
+        loss, lost = state.regression.losses
+        return Confidence(loss[None], jnp.asarray(self.lam)[None], self.beta(state)[None], lost[None])
 
     def _known(self, model: Model) -> Model:
         """Return what is used of a model, which must have the horizon that was given, if one was."""
@@ -205,12 +206,12 @@ class UcrlVtrPlus(ValueTargeted):
     ) -> MomentPlan:
         """Plan the coming episode; without a key ties go to the lowest action."""
         regressions, beta = state.regressions, self.radii(state.steps).plan
-        theta_hat, shape = regressions.theta_hat[:, 0], regressions.sigma_inv[:, 0] * beta**2
+        theta_hat, root = regressions.theta_hat[:, 0], regressions.inverse.root[:, 0] * beta
         known = known_model(model, self.dim, self.horizon)
         if self.per_step:
-            plan = self.optimistic_plan(known, ellipsoid_bound, key, self.value_bound, (theta_hat, shape), first)
+            plan = self.optimistic_plan(known, ellipsoid_bound, key, self.value_bound, (theta_hat, root), first)
         else:
-            bound = functools.partial(ellipsoid_bound, theta_hat=theta_hat[0], shape=shape[0])
+            bound = functools.partial(ellipsoid_bound, theta_hat=theta_hat[0], root=root[0])
             plan = self.optimistic_plan(known, bound, key, self.value_bound, first=first)
         return MomentPlan(plan.q, plan.value, plan.policy, regressions)
 
@@ -224,7 +225,7 @@ class UcrlVtrPlus(ValueTargeted):
         var_bar = moments.variance_bound(moments.look(start, feature), radii.value, radii.square, v)[0]
         first = 1 / jnp.sqrt(jnp.maximum(v**2 / self.dim, var_bar))
         weights = jnp.stack([first, jnp.ones_like(first)])
-        new, taught, failure = moments.regress(now, feature, target, weights, self.lam)
+        new, taught, failure = moments.regress(now, feature, target, weights)
         return MomentState(
             regressions=jax.tree.map(lambda x, y: planning.with_stage(x, pair, y), state.regressions, new),
             steps=state.steps + 1,
@@ -251,7 +252,8 @@ class UcrlVtrPlus(ValueTargeted):
     def confidence(self, state: MomentState) -> Confidence:
         """Return the ellipsoids that plans use, one for each stage or one for all, as layers."""
         ridges, beta = (jnp.broadcast_to(x, self.capacity) for x in (self.lam, self.radii(state.steps).plan))
-        return Confidence(state.regressions.loss[:, 0], ridges, beta)
+        loss, lost = state.regressions.losses
+        return Confidence(loss[:, 0], ridges, beta, lost[:, 0])
 
 
 ucrl_vtr_plus = factory(UcrlVtrPlus)

@@ -26,7 +26,7 @@ from jaxvar.algorithms.bandit import (
 )
 from jaxvar.algorithms.interface import Ellipsoids, Pair, Side, by_rule
 from jaxvar.claims import Claim
-from jaxvar.lowering import combine, gram, inner, is_layer, largest, quadratic, take
+from jaxvar.lowering import combine, gram, inner, is_layer, largest, square_lengths, take
 from jaxvar.parameters import Number, choice, factory, number, pytree
 
 CLAIMS = {
@@ -257,7 +257,7 @@ class Vacdb(LogisticDuels, Eliminating):
         done, any_done = jnp.zeros(arms.shape[0], self.dtype), jnp.zeros((), bool)
         for i in range(self.capacity):
             both = active[first] & active[second]
-            squared = quadratic(z, state.layers.scaled_inv[i]) / q[i]
+            squared = square_lengths(z, state.layers.root[i]) / q[i]
             most = jnp.max(jnp.where(both, squared, 0), axis=0)
             if i == 0:
                 finite = jnp.isfinite(most)
@@ -280,7 +280,7 @@ class Vacdb(LogisticDuels, Eliminating):
 
     def update(self, state: VacdbState, choice: Pair, x: jax.Array, reward: jax.Array, side: Side) -> VacdbState:
         """Let the layer of the choice learn from the duel of difference ``x [dim]``."""
-        layers, update = ridge.observe(state.layers, choice.layer, x, reward, 1)
+        layers, update = ridge.observe(state.layers, choice.layer, x, reward)
         duels, full = self.remember(state.duels, choice.layer, choice, x, reward, state.round)
         here = is_layer(self.capacity, choice.layer)
         start = jnp.sum(jnp.where(here[:, None], state.layers.theta_hat, 0), axis=0)
@@ -361,7 +361,7 @@ class MaxInP(LogisticDuels):
         (first, second), there = pairs(arms.shape[0]), side.mask(arms.shape[0])
         between = np.zeros((arms.shape[0], arms.shape[0]), np.int32)
         between[first, second] = between[second, first] = np.arange(len(first))
-        width = jnp.sqrt(quadratic(differences(arms), state.regression.sigma_inv))
+        width = jnp.sqrt(square_lengths(differences(arms), state.regression.root))
         value = inner(arms, state.regression.theta_hat)
         ahead = value[:, None] - value[None] + self.radius(state) * width[between]
         candidates = there & jnp.all((ahead >= 0) | ~there[None], axis=1)

@@ -10,12 +10,12 @@ import math
 import jax
 import jax.numpy as jnp
 
+from jaxvar import ridge
 from jaxvar.algorithms.bandit import ToldVariance
 from jaxvar.algorithms.ellipsoid import EllipsoidState, KnownVarianceEllipsoid
 from jaxvar.algorithms.interface import by_rule
 from jaxvar.algorithms.thompson import Sampler, SamplerState
 from jaxvar.claims import Claim
-from jaxvar.lowering import quadratic
 from jaxvar.parameters import Number, factory, number, pytree
 
 CLAIMS = {
@@ -197,7 +197,7 @@ class WeightedLinTs(ToldVariance, Sampler):
 
     def weight(self, state: SamplerState, x: jax.Array, noise_var: jax.Array) -> jax.Array:
         """Return ``1 / sigma_bar`` of an observation of ``x [d]``, []."""
-        width = jnp.sqrt(quadratic(x[None], state.posterior.regression.sigma_inv)[0])
+        width = jnp.sqrt(ridge.width2(state.regression.root, x))
         return plus_weight(self, width, noise_var)
 
     spread = plus_radius

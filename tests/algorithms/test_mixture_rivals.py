@@ -214,24 +214,21 @@ def made(name: str) -> Any:
 
 @pytest.mark.parametrize("name", FACTORIES)
 def test_what_goes_wrong_is_reported(name: str) -> None:
-    """Fails if a NaN in the model or a matrix that is no inverse any more runs through without a word."""
+    """Fails if a NaN in the model runs through without a word."""
     algorithm, world = made(name), worlds()["mixture"]
     model = jv.Model(phi=world.phi, reward=world.reward, horizon=H)
     step = jv.Step(*(jnp.int32(0) for _ in range(4)), reward=jnp.asarray(world.reward)[0, 0])
 
     @jax.jit
-    def status(phi: Any, sign: Any) -> Any:
+    def status(phi: Any) -> Any:
         seen = dataclasses.replace(model, phi=phi)
         state = algorithm.init(model)
-        plan = algorithm.plan(state, model)
-        turned = state._replace(regressions=state.regressions._replace(sigma_inv=sign * state.regressions.sigma_inv))
-        return algorithm.update(turned, seen, plan, step).status
+        return algorithm.update(state, seen, algorithm.plan(state, model), step).status
 
     broken = np.array(world.phi)
     broken[0, 0, 1] = np.nan
-    assert status(world.phi, 1.0) == 0
-    assert status(broken, 1.0) == jv.status.NONFINITE
-    assert status(world.phi, -0.01) == jv.status.INDEFINITE
+    assert status(world.phi) == 0
+    assert status(broken) == jv.status.NONFINITE
 
 
 @pytest.mark.parametrize("name", FACTORIES)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import jaxvar as jv
-from jaxvar import parameters, random
+from jaxvar import parameters, random, ridge
 from jaxvar.algorithms import thompson
 from jaxvar.parameters import pytree
 from tests.helpers.problems import replay, two_point, unit_arms
@@ -231,9 +231,9 @@ def test_posterior_samples_have_the_right_mean_and_covariance() -> None:
     """Nine statistics of 50,000 draws, false-alarm rate 1e-6 together."""
     rng, num, dim = np.random.default_rng(18), 50_000, 3
     xs, ys = rng.normal(size=(12, dim)), rng.normal(size=12)
-    known = thompson.init(dim, 0.5, jnp.float64)
+    known = ridge.init_ridge(dim, 0.5, jnp.float64)
     for x, y in zip(xs, ys, strict=True):
-        known, _ = thompson.learn(known, jnp.asarray(x), jnp.asarray(y))
+        known, _ = ridge.regress(known, jnp.asarray(x), jnp.asarray(y))
     words = jax.vmap(random.key_words)(keys(num))
     samples = np.asarray(jax.jit(jax.vmap(lambda w: thompson.draw(known, jnp.asarray(1.7), w)))(words))
     inverse = np.linalg.inv(0.5 * np.eye(dim) + xs.T @ xs)
@@ -251,9 +251,9 @@ def learned(num: int, dim: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """A posterior, and its V and estimate by explicit sums."""
     rng = np.random.default_rng(19)
     xs, ys = rng.normal(size=(num, dim)), rng.normal(size=num)
-    known = thompson.init(dim, 1.0, jnp.float64)
+    known = ridge.init_ridge(dim, 1.0, jnp.float64)
     for x, y in zip(xs, ys, strict=True):
-        known, _ = thompson.learn(known, jnp.asarray(x), jnp.asarray(y))
+        known, _ = ridge.regress(known, jnp.asarray(x), jnp.asarray(y))
     matrix = np.eye(dim) + xs.T @ xs
     return known, matrix, np.linalg.solve(matrix, xs.T @ ys)
 
@@ -323,12 +323,12 @@ def test_known_variance_is_used_when_it_is_told() -> None:
         weighted.update(state, weighted.select(state, arms, KEY, jv.Side(jnp.ones(6))), arms[0], jnp.asarray(1.0), side)
         for side in (jv.Side(jnp.asarray(0.01)), jv.Side(jnp.asarray(9.0)))
     )
-    gains = [float(jnp.trace(s.posterior.regression.sigma_inv)) for s in (one, other)]
+    gains = [float(jnp.trace(s.regression.sigma_inv)) for s in (one, other)]
     assert gains[0] < gains[1]
     bound = parameters.replace(weighted, variance_bound=np.asarray(9.0))
     choice = bound.select(state, arms, KEY, jv.Side(jnp.ones(6)))
     blind = bound.update(state, choice, arms[0], jnp.asarray(1.0), jv.Side(jnp.asarray(0.01)))
-    np.testing.assert_array_equal(blind.posterior.regression.sigma_inv, other.posterior.regression.sigma_inv)
+    np.testing.assert_array_equal(blind.regression.sigma_inv, other.regression.sigma_inv)
 
 
 @pytest.mark.parametrize("scale", ["agrawal_goyal", "bayes"])

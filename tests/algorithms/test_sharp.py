@@ -180,7 +180,8 @@ def test_layers_share_delta_with_the_regression(constants: str) -> None:
     whole = jv.ucrl_ave(2, 3, 50, delta=0.02, intersect=True, **sizes)
     half = jv.ucrl_ave(2, 3, 50, delta=0.01, **sizes)
     state = half.init(jv.Model(phi=np.zeros((2, 2, 2, 2)), reward=np.zeros((2, 2)), horizon=3))
-    state = state._replace(layers=state.layers._replace(count=jnp.full(4, 9, jnp.int32), loss=jnp.full(4, 0.5)))
+    losses = state.layers.losses._replace(total=jnp.full(4, 0.5))
+    state = state._replace(layers=state.layers._replace(count=jnp.full(4, 9, jnp.int32), losses=losses))
     np.testing.assert_allclose(whole.radii(state), half.radii(state), rtol=1e-12)
     np.testing.assert_allclose(whole.plain.delta, 0.01, rtol=1e-12)
 

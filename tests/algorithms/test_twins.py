@@ -110,7 +110,7 @@ def assert_layers(case: Case, ours: Any, twin: Any) -> None:
     np.testing.assert_array_equal(last.layers.count, twin.count[:CAPACITY])
     np.testing.assert_allclose(last.layers.theta_hat, twin.theta[:CAPACITY], rtol=1e-8, atol=1e-10)
     # The sum is what remains of q |theta|^2 <= q where there is no noise: hence the absolute part.
-    emp = np.asarray(ridge.empirical_variance(last.layers, 1))
+    emp = np.asarray(ridge.empirical_variance(last.layers))
     np.testing.assert_allclose(emp, twin.emp[:CAPACITY], rtol=1e-8, atol=1e-13)
 
 

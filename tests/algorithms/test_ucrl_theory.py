@@ -151,7 +151,7 @@ def test_layers_weights_and_regressions_follow_from_the_trace(name: Any) -> None
     learned: list[list[tuple[float, np.ndarray, float]]] = [[] for _ in q]
     feature, value = features(t)
     assert not np.any(feature[:, -1]) and not np.any(t.layer[:, -1]) and not np.any(t.weight[:, -1])
-    log_dets, variances = (np.asarray(jax.vmap(lambda v, f=f: f(v, lam))(t.learner.layers)) for f in IDENTITIES)
+    log_dets, variances = (np.asarray(jax.vmap(lambda v, f=f: f(v))(t.learner.layers)) for f in IDENTITIES)
     for k, h in np.ndindex(K, H):
         x, y, layer, w = feature[k, h], value[k, h], t.layer[k, h], t.weight[k, h]
         widths = np.sqrt(np.einsum("d,lde,e->l", x, np.linalg.inv(sigma), x)) / np.sqrt(q)  # in units of 2^-l

@@ -32,7 +32,7 @@ class NoiseLoss(jv.record.ConfidenceEvent):
     name = "noise_loss"  # what the confidence event is decided by, as a record of its own
 
     def read(self, memory: Any) -> jax.Array:
-        return memory.noise_loss
+        return memory.noise_loss.total
 
 
 RECORD = (*(getattr(jv.record, name)() for name in RECORDED), NoiseLoss())

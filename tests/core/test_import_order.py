@@ -12,7 +12,7 @@ ROOT = Path(jaxvar.__file__).parent
 LAYERS = (
     {"checks"},
     {"claims", "parameters", "random", "status"},
-    {"constants", "files", "lowering", "tidy"},
+    {"constants", "files", "lowering", "sums", "tidy"},
     {"blocks", "ridge", "sharp"},
     {"cholesky", "nets"},
     {"planning"},

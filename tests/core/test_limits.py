@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jaxvar as jv
-from jaxvar import engine, lowering, memory, parameters
+from jaxvar import engine, memory, parameters
 from jaxvar.algorithms import thompson
 from jaxvar.study import store
 from jaxvar.study.factories import in_precision
@@ -243,18 +243,6 @@ def test_blocks_are_counted_without_writing_the_rounds_down(num_rounds):
     found = jv.hypercube_blocks(2, num_rounds, [0.1, 0.5, 1.0], order=order).block_rounds
     assert found.tolist() == np.bincount(np.resize(order, num_rounds), minlength=3).tolist()
     assert jv.hypercube_blocks(2, 2**31 - 2, [0.1, 0.5]).block_rounds.sum() == pytest.approx(2**31 - 2)
-
-
-def test_long_double_sums_are_a_bounded_number_of_loops(monkeypatch):
-    """Groups of rows grow with the dimension; the sums are the same."""
-    monkeypatch.setattr(lowering, "_MOST_GROUPS", 2)
-    rng = np.random.default_rng(0)
-    arms, root = rng.normal(size=(3, 50)), rng.normal(size=(50, 50))
-    matrix = root @ root.T
-    program = jax.make_jaxpr(lowering.quadratic)(arms, matrix)
-    assert str(program).count("while[") + str(program).count("scan[") == 2
-    found = lowering.quadratic(jnp.asarray(arms), jnp.asarray(matrix))
-    np.testing.assert_allclose(found, np.einsum("ni,ij,nj->n", arms, matrix, arms), rtol=1e-4)
 
 
 def test_proposals_for_many_arms_are_gathered(monkeypatch):

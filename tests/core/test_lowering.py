@@ -243,13 +243,9 @@ def library(x, y):
     matrix = jnp.outer(x, x) + jnp.eye(3)
     arms, index = jnp.stack([x, y, x + y, x - y]), jnp.argmax(x).astype(jnp.int32)
     return (
-        *(lowering.inner(arms, y), lowering.transform(matrix, y), lowering.outer(x), lowering.quadratic(arms, matrix)),
-        *(
-            lowering.norm(arms, matrix),
-            lowering.combine(arms, arms[:, :1]),
-            lowering.largest(arms),
-            lowering.lowest(arms > 0),
-        ),
+        *(lowering.inner(arms, y), lowering.transform(matrix, y), lowering.outer(x)),
+        lowering.square_lengths(arms, matrix),
+        *(lowering.combine(arms, arms[:, :1]), lowering.largest(arms), lowering.lowest(arms > 0)),
         *(
             lowering.of_rank(x > -9, index),
             lowering.take(arms, index),
@@ -286,8 +282,9 @@ def layered(x, y):
     learned = jnp.where(is_used, x[0] * numbers.astype(float), 0)  # nothing by the layers that are not used
     return (
         layer,
-        lowering.learn_in_layer(lambda u, v: (u[1], (v[0] * 2, v[1] + u), u), stack, (learned, stack[:, 1]), y, layer),
+        lowering.of_layer((stack, learned), layer),
         lowering.map_layer(lambda n, old, other: n * old + other[0, 1], layer, y[0], stack, 2 * stack),
+        lowering.map_layer(lambda n, old: (n[0] * old[0], n[1] + old[1]), layer, (y[0], y), (stack, stack[:, 1])),
         lowering.each_used_layer(lambda v: (v * y[0], y + v), is_used, (0 * y[0], y), learned),
         lowering.least_over_layers(lambda m, v: m[0] @ y + v, x, is_used, stack, x[0] * stack[:, 1, 1]),
         lowering.least_over_layers(lambda v: v, x, is_used, stack[:, 1]),
@@ -392,20 +389,6 @@ def test_long_reductions_of_one_seed(function, size, block):
         x = x == 0 if function is jnp.all else x
         out, _ = over_seeds(lambda x: function(x, axis=1), block, (jnp.asarray(x).reshape(2, size, *block),), (True,))
         np.testing.assert_array_equal(out, function(x, axis=1).reshape(2, *block))
-
-
-@pytest.mark.parametrize("dim", [1, 7, 8, 10, 17, 24])
-def test_an_outer_product_is_subtracted_from_each_entry_once(dim):
-    """Of one seed alone in two parts, from a matrix and from one of a stack."""
-    rng = np.random.default_rng(dim)
-    stack, vector = rng.normal(size=(3, dim, dim)), rng.normal(size=dim)
-    expected = stack - np.array([0, 0.5, 0])[:, None, None] * np.outer(vector, vector)
-    for alone in (False, True):
-        with form_for(accelerator=False, alone=alone):
-            found = jax.jit(lambda *args: lowering.minus_outer(*args))(stack[1], 0.5, vector)
-            np.testing.assert_allclose(found, expected[1], rtol=0, atol=1e-15)
-            found = jax.jit(lambda i, *args: lowering.minus_outer(*args, at=(i,)))(np.uint32(1), stack, 0.5, vector)
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
 
 
 def test_what_is_the_same_for_all_seeds_in_every_round():
@@ -626,13 +609,6 @@ def test_long_reductions_are_those_of_all_terms(num):
     np.testing.assert_array_equal(out[1], x.max(1).astype(out[1].dtype))
     np.testing.assert_array_equal(out[2], (x > 3.0).any(1))
     np.testing.assert_array_equal(out[3], (x > 0).sum(1))
-
-
-@pytest.mark.parametrize("dim", [5, 20, 40])
-def test_symmetric_matrices_may_be_read_by_rows(dim):
-    root = np.random.default_rng(dim).normal(size=(dim, dim))
-    matrix, vector = root + root.T, root[0]
-    np.testing.assert_allclose(lowering.transform_symmetric(matrix, vector), matrix @ vector, rtol=1e-4, atol=1e-4)
 
 
 def test_nothing_differs():
@@ -913,7 +889,7 @@ def test_both_forms_draw_the_same_arms(dim, fresh):
 
 def layers_in_use(layers, arms, layer):
     return (
-        lowering.learn_in_layer(lambda u, v: (0.5, v - u, u), layers, layers[:, 0], arms[0], layer),
+        lowering.of_layer(layers, layer),
         lowering.map_layer(lambda n, old: n - old, layer, arms[0, 0], layers),
     )
 
@@ -941,13 +917,8 @@ def test_all_forms_compute_the_same(dim):
     row = rng.random(dim) * (rng.random(dim) < 0.7) + np.eye(dim)[0]
     for form in FORMS:
         with form_for(*form):
-            np.testing.assert_allclose(
-                lowering.quadratic(arms, matrix), np.sum(arms @ matrix * arms, axis=1), rtol=1e-11
-            )
-            np.testing.assert_allclose(
-                lowering.norm(arms, matrix) ** 2, np.sum(arms @ matrix * arms, axis=1), rtol=1e-11
-            )
-            np.testing.assert_allclose(lowering.norm(arms[:1], matrix) ** 2, arms[0] @ matrix @ arms[0], rtol=1e-11)
+            lengths = lowering.square_lengths(arms, jnp.asarray(root))
+            np.testing.assert_allclose(lengths, np.sum((arms @ root) ** 2, axis=1), rtol=1e-11)
             np.testing.assert_allclose(lowering.inner(arms, arms[1]), arms @ arms[1], rtol=1e-10, atol=1e-12)
             np.testing.assert_allclose(lowering.transform(root, arms[0]), root.T @ arms[0], rtol=1e-10, atol=1e-12)
             np.testing.assert_allclose(
@@ -955,17 +926,14 @@ def test_all_forms_compute_the_same(dim):
             )
             layers = np.stack([matrix, 2 * matrix, 3 * matrix])
             for layer in range(4):
-                (after, rows, found), changed = layers_in_use(jnp.asarray(layers), arms, jnp.int32(layer))
-                is_mine, direction = np.arange(1, 4) == layer, layer * matrix @ arms[0]
-                np.testing.assert_allclose(found, direction, rtol=1e-10, atol=1e-10)
-                move = is_mine[:, None, None] * np.outer(direction, direction)
-                np.testing.assert_allclose(after, layers - 0.5 * move, rtol=1e-9, atol=1e-9 * (1 + np.max(move)))
-                np.testing.assert_allclose(rows, layers[:, 0] - is_mine[:, None] * direction, rtol=1e-9, atol=1e-9)
+                found, changed = layers_in_use(jnp.asarray(layers), arms, jnp.int32(layer))
+                is_mine = np.arange(1, 4) == layer
+                np.testing.assert_allclose(found, layer * matrix)
                 np.testing.assert_array_equal(changed, np.where(is_mine[:, None, None], arms[0, 0] - layers, layers))
-            bounds = np.stack([np.sum(arms @ m * arms, axis=1) + (-1) ** i * 99 for i, m in enumerate(layers)])
+            bounds = np.stack([np.sum((arms @ m) ** 2, axis=1) + (-1) ** i * 99 for i, m in enumerate(layers)])
             for is_used in ([True, True, False], [False, True, False], [False, False, False]):
                 least = lowering.least_over_layers(
-                    lambda shift, layer: shift + lowering.quadratic(arms, layer),
+                    lambda shift, layer: shift + lowering.square_lengths(arms, layer),
                     jnp.asarray(bounds[2]),
                     jnp.asarray(is_used),
                     jnp.asarray([99.0, -99.0, -1e9]),
@@ -974,7 +942,7 @@ def test_all_forms_compute_the_same(dim):
                 expected = np.min(bounds, axis=0, where=np.array([*is_used[:2], True])[:, None], initial=np.inf)
                 np.testing.assert_allclose(least, expected, rtol=1e-10)
                 many = lowering.least_over_layers(  # of as many, a CPU takes all layers in one loop
-                    lambda shift, layer: jnp.tile(shift + lowering.quadratic(arms, layer), 60),
+                    lambda shift, layer: jnp.tile(shift + lowering.square_lengths(arms, layer), 60),
                     jnp.tile(bounds[2], 60),
                     jnp.asarray(is_used),
                     jnp.asarray([99.0, -99.0, -1e9]),

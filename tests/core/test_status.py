@@ -143,7 +143,7 @@ def test_describe():
     assert jv.status.describe(0) == "no failure"
     assert "capacity" in jv.status.describe(jv.status.CAPACITY)
     assert "NaN" in jv.status.describe(jv.status.NONFINITE)
-    assert "definite" in jv.status.describe(jv.status.INDEFINITE)
+    assert "digits" in jv.status.describe(jv.status.PRECISION)
     assert "empty" in jv.status.describe(jv.status.EMPTY)
     assert jv.status.describe(jv.status.CAPACITY | jv.status.NONFINITE).count(";") == 1
     assert jv.status.describe(128) == "unknown status bits 128"

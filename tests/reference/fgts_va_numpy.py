@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .root_numpy import grown_root, initial_root
 from .save_numpy import drawn_noise
 from .ties_numpy import argmax_with_ties
 
@@ -23,19 +24,19 @@ class FgtsRun(NamedTuple):
 
 
 def propose(
-    theta: np.ndarray, V: np.ndarray, tilt: float, arms: np.ndarray, u: float, z: np.ndarray, v: float
+    theta: np.ndarray, root: np.ndarray, tilt: float, arms: np.ndarray, u: float, z: np.ndarray, v: float
 ) -> tuple[np.ndarray, float, float]:
     """One proposal: the parameter, v over the chance of its acceptance, and how narrowly its arm was picked.
 
     Log space throughout: log-weights lam <a, theta> + lam^2 / 4 ||a||^2, the chance exp(best - log sum exp).
     """
-    inverse = np.linalg.inv(V)
+    inverse = root @ root.T
     log_weight = np.array([tilt * (a @ theta) + tilt**2 / 4.0 * (a @ inverse @ a) for a in arms])
     weight = np.exp(log_weight - log_weight.max())
     edges = np.cumsum(weight) / np.sum(weight)
     arm = int(np.sum(u > edges[:-1]))
     margin = float(np.min(np.abs(u - edges[:-1]), initial=np.inf))
-    drawn = theta + tilt / 2.0 * inverse @ arms[arm] + np.linalg.cholesky(inverse / 2.0) @ z
+    drawn = theta + tilt / 2.0 * inverse @ arms[arm] + math.sqrt(0.5) * root @ z
     values = arms @ drawn
     chance = 1.0 / float(np.sum(np.exp(tilt * (values - values.max()))))
     return drawn, v / chance, margin
@@ -89,6 +90,7 @@ def run_fgts_va(
     )
     x = np.zeros((num_rounds, dim))
     V, theta, variance_sum = lam * np.eye(dim), np.zeros(dim), 0.0
+    root = initial_root(dim, lam)
     for row in range(num_rounds):
         bar2 = [
             max(variance_scale * (told if variance_bound is None else variance_bound), 1.0 / horizon)
@@ -97,7 +99,9 @@ def run_fgts_va(
         tilt = feel_good * math.sqrt(variance_sum + max(bar2)) / max(bar2)
         margin, ratios, draws = np.inf, [], []
         for j in range(normals.shape[1]):
-            drawn, ratio, gap = propose(theta, V, tilt, arms[row], proposed[row, j], normals[row, j], accepted[row, j])
+            drawn, ratio, gap = propose(
+                theta, root, tilt, arms[row], proposed[row, j], normals[row, j], accepted[row, j]
+            )
             draws.append(drawn), ratios.append(ratio)
             margin = min(margin, gap, abs(ratio - 1.0))
             if ratio < 1.0:
@@ -115,6 +119,7 @@ def run_fgts_va(
         out.reward[row] = means[row, action] + drawn_noise(noise, row, action)
         variance_sum += bar2[action]
         seen, squared = x[: row + 1], out.weight[: row + 1] ** 2
+        root = grown_root(root, x[row], squared[row])
         V = lam * np.eye(dim) + (squared[:, None] * seen).T @ seen
         theta = np.linalg.inv(V) @ np.sum((squared * out.reward[: row + 1])[:, None] * seen, axis=0)
         out.theta[row], out.V[row] = theta, V

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .root_numpy import grown_root, initial_root
 from .save_numpy import drawn_noise
 from .ties_numpy import argmax_with_ties
 
@@ -51,7 +52,7 @@ def run_sampler(
         means: [K, N].
         noise: [K, N].
         uniform: [K] for ties.
-        normals: [K, d], the z of each round; its image is theta_hat + beta chol(V^-1) z.
+        normals: [K, d], the z of each round; its image is theta_hat + beta R z with the root of `root_numpy`.
         lam: the ridge.
         spread_of: beta from the round k and V before it.
         weight_of: the weight from the row, the arm played and its width before learning.
@@ -61,11 +62,11 @@ def run_sampler(
     num_rounds, _, dim = arms.shape
     out = empty_run(num_rounds, dim)
     x = np.zeros((num_rounds, dim))
-    V, theta = lam * np.eye(dim), np.zeros(dim)
+    V, theta, root = lam * np.eye(dim), np.zeros(dim), initial_root(dim, lam)
     for row in range(num_rounds):
         inverse = np.linalg.inv(V)
         beta = spread_of(row + 1, V)
-        sampled = arms[row] @ (theta + beta * np.linalg.cholesky(inverse) @ normals[row])
+        sampled = arms[row] @ (theta + beta * root @ normals[row])
         everything = np.ones(len(arms[row]), dtype=bool)
         action, margin = argmax_with_ties(sampled, everything, uniform[row], ties, tie_tolerance)
         x[row] = arms[row, action]
@@ -73,6 +74,7 @@ def run_sampler(
         out.weight[row] = weight_of(row, action, math.sqrt(max(x[row] @ inverse @ x[row], 0.0)))
         out.reward[row] = means[row, action] + drawn_noise(noise, row, action)
         seen, squared = x[: row + 1], out.weight[: row + 1] ** 2
+        root = grown_root(root, x[row], squared[row])
         V = lam * np.eye(dim) + (squared[:, None] * seen).T @ seen
         theta = np.linalg.inv(V) @ np.sum((squared * out.reward[: row + 1])[:, None] * seen, axis=0)
         out.theta[row], out.V[row] = theta, V

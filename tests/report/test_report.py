@@ -266,12 +266,12 @@ def test_failed_seeds_are_named_and_left_out():
     regret = curves()
     regret[[3, 7]] = np.nan
     one = cell(regret, status=broken, status_round=rounds)
-    lost = cell(curves(), algorithm="OFUL", status=np.full(40, status.INDEFINITE), status_round=np.full(40, 5))
+    lost = cell(curves(), algorithm="OFUL", status=np.full(40, status.PRECISION), status_round=np.full(40, 5))
     text = page(study([one, lost, cell(curves(1), algorithm="greedy")], reference="OFUL"))
     read = Reader(text)
     causes = [row[2:] for row in read.tables["failures-table"][1:]]
     assert causes[0] == [status.describe(status.NONFINITE), "2 of 40", "3 (120), 7 (120)"]
-    assert causes[1][:2] == [status.describe(status.INDEFINITE), "40 of 40"] and causes[1][2].endswith("and 28 more")
+    assert causes[1][:2] == [status.describe(status.PRECISION), "40 of 40"] and causes[1][2].endswith("and 28 more")
     final = read.tables["final-table"][1:]
     assert [row[3] for row in final] == ["38 of 40", "40"]
     good = regret[broken == 0, -1]
