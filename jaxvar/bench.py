@@ -7,6 +7,7 @@ seconds is compilation, of all programs side by side.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import platform
 import time
@@ -14,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
 
@@ -30,9 +30,10 @@ from jaxvar.environments.random_mdp import MixtureMdp, mixture_mdp
 from jaxvar.exit_codes import DONE, exit_code
 from jaxvar.memory import num_bytes
 from jaxvar.simulate import simulate
-from jaxvar.study.factories import error_at
+from jaxvar.study.factories import error_at, in_precision
 
 BANDITS = ("oful", "save", "ave_ucb")
+PRECISIONS = ("float64", "float32")
 ALGORITHMS = (*BANDITS, "ucrl_ave")
 STATES, ACTIONS, FEATURES, HORIZON = 6, 4, 4, 10  # of the model that UCRL-AVE plays
 
@@ -76,21 +77,30 @@ def bench(options: Bench) -> int:
             parameters.check_choice("--algorithms", name, ALGORITHMS)
         for name in ("seeds", "rounds", "dim", "arms", "repeats"):
             parameters.check_count(f"--{name}", getattr(options, name))
-        found = tasks(options)
+        both = []
+        for precision in PRECISIONS:
+            with in_precision(precision):
+                both.append(tasks(options))
     print(machine())
     print(
         f"bandits: d={options.dim}, {options.arms} arms, K={options.rounds}; episodes: S={STATES}, A={ACTIONS}, "
-        f"d={FEATURES}, H={HORIZON}, K={max(1, options.rounds // HORIZON)}; {jnp.result_type(float)}\n"
-        f"a step is a round, or a step of an episode, of one seed; median of {options.repeats} repeats\n"
+        f"d={FEATURES}, H={HORIZON}, K={max(1, options.rounds // HORIZON)}\n"
+        f"million steps a second, median of {options.repeats} repeats, and bytes that a seed carries\n"
+        "a step is a round, or a step of an episode, of one seed\n"
     )
-    print(f"{'':16}{'seeds':>8}{'M steps/s':>12}{'bytes per seed':>16}", flush=True)
+    print(f"{'':16}{'seeds':>8}" + "".join(f"{name:>12}{'bytes':>10}" for name in PRECISIONS), flush=True)
     with ThreadPoolExecutor() as threads:  # the first call compiles
-        list(threads.map(seconds_of, found))
-    for task in found:
-        each = float(np.median([seconds_of(task) for _ in range(options.repeats)]))
-        speed = task.num_seeds * task.num_turns * task.num_steps / each
-        size = bytes_per_seed(task.algorithm, task.environment)
-        print(f"{task.label:16}{task.num_seeds:8,}{1e-6 * speed:12.3f}{size:16,}", flush=True)
+        for found, precision in zip(both, PRECISIONS, strict=True):
+            list(threads.map(functools.partial(seconds_of, precision=precision), found))
+    for line in zip(*both, strict=True):
+        cells = ""
+        for task, precision in zip(line, PRECISIONS, strict=True):
+            each = float(np.median([seconds_of(task, precision) for _ in range(options.repeats)]))
+            speed = task.num_seeds * task.num_turns * task.num_steps / each
+            with in_precision(precision):
+                size = bytes_per_seed(task.algorithm, task.environment)
+            cells += f"{1e-6 * speed:12.3f}{size:10,}"
+        print(f"{line[0].label:16}{line[0].num_seeds:8,}{cells}", flush=True)
     return DONE
 
 
@@ -108,19 +118,20 @@ def tasks(options: Bench) -> list[Task]:
     return found
 
 
-def seconds_of(task: Task) -> float:
-    """Play a task and return the seconds it took, []."""
+def seconds_of(task: Task, precision: str) -> float:
+    """Play a task in a precision and return the seconds it took, []."""
     episodic = isinstance(task.environment, MixtureMdp)
     start = time.perf_counter()
-    simulate(
-        task.algorithm,
-        task.environment,
-        key=jax.random.key(0),
-        num_seeds=task.num_seeds,
-        num_rounds=None if episodic else task.num_turns,
-        num_episodes=task.num_turns if episodic else None,
-        record_at=1,
-    ).raise_if_failed()
+    with in_precision(precision):
+        simulate(
+            task.algorithm,
+            task.environment,
+            key=jax.random.key(0),
+            num_seeds=task.num_seeds,
+            num_rounds=None if episodic else task.num_turns,
+            num_episodes=task.num_turns if episodic else None,
+            record_at=1,
+        ).raise_if_failed()
     return time.perf_counter() - start
 
 

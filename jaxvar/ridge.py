@@ -48,6 +48,8 @@ from jaxvar.lowering import (
     each_used_layer,
     inner,
     is_layer,
+    largest,
+    lowest,
     map_layer,
     of_layer,
     square_lengths,
@@ -212,23 +214,29 @@ def learn_root(
       times: w^2, how often it counts, [].
       growth: ``t = w^2 x^T V^-1 x`` where it is known, [].
     """
-    is_first, limits = np.arange(x.shape[0]) == 0, np.finfo(root.dtype)
+    limits, mine = np.finfo(root.dtype), np.arange(x.shape[0], dtype=np.int32) == 0  # column k is the first one
     seen = transform(root, x)  # f
-    column = jnp.sum(jnp.where(is_first[None], root, 0), axis=1)  # r; a slice would keep R from being moved in place
+    if limits.bits < 64:
+        # Here a column that is turned loses digits: the one that x sees most of takes the most of it already, and for
+        # what may be rounding (as if x were another by its last digit) no column is turned.
+        rounding = float(2 * limits.eps) * transform(jnp.abs(root), jnp.abs(x))
+        seen = jnp.where(jnp.abs(seen) <= rounding, 0, seen)
+        mine = np.arange(x.shape[0], dtype=np.int32) == lowest(jnp.abs(seen) >= largest(jnp.abs(seen)))
+    column = jnp.sum(jnp.where(mine[None], root, 0), axis=1)  # r
     width2 = jnp.sum(seen * seen, axis=0)
     is_seen = width2 > float(limits.tiny / limits.eps)  # else squares have underflowed, and nothing is learned
-    length = jnp.where(seen[0] < 0, -1, 1) * jnp.sqrt(width2)
+    own = jnp.sum(jnp.where(mine, seen, 0), axis=0)  # f_k
+    length = jnp.where(own < 0, -1, 1) * jnp.sqrt(width2)
     share = seen * (1 / jnp.where(is_seen, length, jnp.inf))
-    half = 1 / (1 + share[0])
-    first = 1 - jnp.sum(jnp.where(is_first, 0, share * share), axis=0) * half  # g_1, which is most often 1
-    g = jnp.where(is_first, first, share)
-    along = inner(root, g)
+    half = 1 / (1 + jnp.sum(jnp.where(mine, share, 0), axis=0))
+    first = 1 - jnp.sum(jnp.where(mine, 0, share * share), axis=0) * half  # g_k, which is most often 1
+    along = inner(root, jnp.where(mine, first, share))
     width2 = jnp.where(is_seen, width2, 0)
     growth = times * width2 if growth is None else jnp.where(is_seen, growth, 0)
     scale = jnp.sqrt(1 + growth)
     # 1 - 1 / sqrt(1 + t) as a difference would lose the digits of a small t.
-    shrink = jnp.where(is_first, growth / (scale * (scale + 1)), 0)
-    h = jnp.where(is_first, jnp.where(is_seen, 1 + first, 0), share)
+    shrink = jnp.where(mine, growth / (scale * (scale + 1)), 0)
+    h = jnp.where(mine, jnp.where(is_seen, 1 + first, 0), share)
     return Move((column + along) * half, h, along, shrink), length * along, width2
 
 

@@ -29,11 +29,11 @@ from experiments.speed import numpy_loop, numpy_vector, public_library
 from jaxvar import bench as package
 from jaxvar import lowering, parameters
 from jaxvar.algorithms.interface import Choice
-from jaxvar.bench import ALGORITHMS, BANDITS, bytes_per_seed
+from jaxvar.bench import ALGORITHMS, BANDITS, PRECISIONS, bytes_per_seed
 from jaxvar.parameters import float_dtype, pytree, static
+from jaxvar.study.factories import in_precision
 
 ARM_KINDS = ("sphere", "uniform", "hypercube")
-PRECISIONS = ("float64", "float32")
 REST = 0.1  # seconds before a play: the threads of OpenMP, which Numba uses, look for more work for a while
 
 
@@ -183,7 +183,7 @@ def _bandit(options: Comparison, name: str, fresh: bool) -> Task:
 
     numba = _numba("numba_bandits")
     contenders: list[Contender | PublicLibrary] = [
-        _jaxvar(ours, environment, options.seeds, options.rounds, 1, "num_rounds")
+        *_jaxvar(lambda: bandit_game(options, name, fresh), options.seeds, options.rounds, 1, "num_rounds")
     ]
     if numba is not None:
         contenders.append(contender("numba, 1 per core", numba, options.seeds))
@@ -214,7 +214,7 @@ def _episodes(options: Comparison) -> Task:
     numba = _numba("numba_episodes")
     seeds = options.episode_seeds
     contenders: list[Contender | PublicLibrary] = [
-        _jaxvar(ours, environment, seeds, options.episodes, options.horizon, "num_episodes")
+        *_jaxvar(lambda: episodic_game(options), seeds, options.episodes, options.horizon, "num_episodes")
     ]
     if numba is not None:
         contenders.append(contender("numba, in lanes", numba, seeds))
@@ -222,15 +222,22 @@ def _episodes(options: Comparison) -> Task:
     return Task("ucrl_ave", ours, environment, contenders)
 
 
-def _jaxvar(algorithm: Any, environment: Any, seeds: int, turns: int, steps: int, length: str) -> Contender:
-    setting: dict[str, Any] = {"key": jax.random.key(0), "num_seeds": seeds, "record_at": 1, length: turns}
+def _jaxvar(game: Callable[[], Any], seeds: int, turns: int, steps: int, length: str) -> list[Contender]:
+    setting: dict[str, Any] = {"num_seeds": seeds, "record_at": 1, length: turns}
 
-    def play() -> np.ndarray[Any, Any]:
-        out = jv.simulate(algorithm, environment, **setting)
-        out.raise_if_failed()
-        return out.regret[:, -1]
+    def contender(precision: str) -> Contender:
+        with in_precision(precision):
+            algorithm, environment = game()
 
-    return Contender("jaxvar", play, seeds * turns * steps)
+        def play() -> np.ndarray[Any, Any]:
+            with in_precision(precision):
+                out = jv.simulate(algorithm, environment, key=jax.random.key(0), **setting)
+            out.raise_if_failed()
+            return out.regret[:, -1]
+
+        return Contender("jaxvar" if precision == "float64" else f"jaxvar, {precision}", play, seeds * turns * steps)
+
+    return [contender(precision) for precision in PRECISIONS]
 
 
 def _numba(module: str) -> Any:

@@ -19,6 +19,7 @@ from jaxvar.algorithms.glb_omd import LinkOptimist, link_law, project
 from jaxvar.algorithms.interface import Choice, Side, by_rule
 from jaxvar.claims import Claim
 from jaxvar.parameters import Number, choice, factory, pytree
+from jaxvar.sums import Sum, empty_sum
 
 CLAIM = Claim(
     "ada-OFU-ECOLog",
@@ -36,8 +37,8 @@ class AdaEcologState(NamedTuple):
 
     theta_hat: jax.Array  # [d]
     inverse: ridge.Inverse  # of W
-    loss: jax.Array  # []   sum of the losses of the estimates without a reward, less those with it
-    path: jax.Array  # []   sum |theta - theta_before|_W^2 over the steps, before they are projected
+    loss: Sum  # []   of the losses of the estimates without a reward, less those with it
+    path: Sum  # []   of |theta - theta_before|_W^2 over the steps, before they are projected
     beta_hat: jax.Array  # []   the theorem's radius for the next round
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
@@ -120,7 +121,8 @@ class AdaEcolog(LinkOptimist):
         zero = jnp.zeros((), self.dtype)
         theta, inverse = jnp.zeros(self.dim, self.dtype), ridge.init_inverse(self.dim, self.lam, self.dtype)
         beta = self.beta(zero, zero, jnp.int32(1))
-        return AdaEcologState(theta, inverse, zero, zero, beta, jnp.int32(0), jnp.int32(0))
+        none = empty_sum((), self.dtype)
+        return AdaEcologState(theta, inverse, none, none, beta, jnp.int32(0), jnp.int32(0))
 
     def beta(self, loss: jax.Array, path: jax.Array, round: jax.Array) -> jax.Array:
         """Return the radius of ``round``, counted from 1, from the sums over the rounds before it; all []."""
@@ -151,8 +153,8 @@ class AdaEcolog(LinkOptimist):
         def loss(z: jax.Array) -> jax.Array:
             return jax.nn.softplus(z) - reward * z
 
-        losses, path = state.loss + loss(untold) - loss(told), state.path + step**2 * width2
-        beta = self.beta(losses, path, state.round + 2)
+        losses, path = state.loss.add(loss(untold) - loss(told)), state.path.add(step**2 * width2)
+        beta = self.beta(losses.total, path.total, state.round + 2)
         finite = jnp.isfinite(width2) & jnp.isfinite(jnp.sum(theta, axis=0)) & jnp.isfinite(beta)
         bits = jnp.where(finite, jnp.where(found, 0, status.UNSOLVED), status.NONFINITE).astype(jnp.int32)
         return AdaEcologState(

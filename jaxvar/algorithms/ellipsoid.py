@@ -11,7 +11,7 @@ observation ``(x, y)`` is a plain one of ``(w x, w y)``: :func:`jaxvar.ridge.reg
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -52,7 +52,7 @@ class EllipsoidState(NamedTuple):
     """State of an ellipsoid algorithm for one seed."""
 
     regression: ridge.Ridge  # of the weighted observations
-    tally: jax.Array  # []   what else the radius follows: the largest w so far (0 before the first), or a sum of errors
+    tally: Any  # []   what else the radius follows: the largest w so far (0 before the first), or a Sum of errors
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
     stats: ridge.ArmStats | None  # only for fixed arms

@@ -37,6 +37,7 @@ from jaxvar.algorithms.interface import Choice, Side
 from jaxvar.claims import Claim
 from jaxvar.lowering import inner
 from jaxvar.parameters import Number, count, factory, number, pytree
+from jaxvar.sums import Sum, empty_sum
 
 MAX_LAYERS = 520  # the K of no float64 asks for more
 
@@ -90,6 +91,10 @@ class Losan(Optimist):
         """The ridge, ``R^2 / B^2``."""
         return (self.noise_bound / self.theta_bound) ** 2
 
+    def init(self) -> EllipsoidState:
+        """Return an empty regression and no error."""
+        return super().init()._replace(tally=empty_sum((), self.dtype))
+
     def weight(self, width: jax.Array, noise_var: jax.Array) -> jax.Array:
         """Return ``min(1, 1 / width)``, []."""
         return 1 / jnp.maximum(width, 1)
@@ -103,7 +108,7 @@ class Losan(Optimist):
         shrunk = update.gain * update.width2  # D^2
         return EllipsoidState(
             regression=regression,
-            tally=state.tally + 0.5 * update.error**2 * shrunk,
+            tally=state.tally.add(0.5 * update.error**2 * shrunk),
             round=state.round + 1,
             status=state.status | choice.status | ridge.failure(update),
             stats=self.follow(state, regression, update),
@@ -111,7 +116,7 @@ class Losan(Optimist):
 
     def beta(self, state: EllipsoidState) -> jax.Array:
         """Return the radius ``sqrt(2 beta)`` of the next round, []; ``lam B^2`` in it is ``R^2``."""
-        stochastic = self.noise_bound**2 * jnp.log(1 / self.delta) + state.tally
+        stochastic = self.noise_bound**2 * jnp.log(1 / self.delta) + state.tally.total
         return jnp.sqrt(self.noise_bound**2 + self.beta_scale**2 * 2 * stochastic)
 
 
@@ -123,8 +128,8 @@ class LofavState(NamedTuple):
 
     plain: ridge.Ridge  # [layers] of each: theta and Sigma
     paired: ridge.Ridge  # [layers] of each: thbar and Q
-    error_sum: jax.Array  # [layers]   sum of q = w^2 (y - p)^2 / 2
-    shrunk_sum: jax.Array  # [layers]   sum of q F^2
+    error_sum: Sum  # [layers]   of q = w^2 (y - p)^2 / 2
+    shrunk_sum: Sum  # [layers]   of q F^2
     beta_hat: jax.Array  # [layers]   1/2 |theta* - thbar|_Q^2 is at most this
     beta_max: jax.Array  # [layers]   the largest beta_hat so far, this one included
     round: jax.Array  # []   int32, rounds played
@@ -202,7 +207,7 @@ class Lofav(BoundedBandit, FixedArms):
         if self.fixed_arms is not None:
             seen = jax.vmap(lambda one: ridge.arm_stats(one, jnp.asarray(self.fixed_arms)))(empty)
             stats = (seen, seen)
-        zero, bias = jnp.zeros(self.num_layers, self.dtype), jnp.asarray(self.bias)
+        zero, bias = empty_sum((self.num_layers,), self.dtype), jnp.asarray(self.bias)
         return LofavState(empty, empty, zero, zero, bias, bias, jnp.int32(0), jnp.int32(0), stats)
 
     def select(self, state: LofavState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
@@ -224,13 +229,13 @@ class Lofav(BoundedBandit, FixedArms):
         chex.assert_shape(x, (self.dim,))
         learned = [self._learn(state, i, x, reward) for i in range(self.num_layers)]
         plain, paired, stats, error, shrunk, failed = jax.tree.map(lambda *layers: jnp.stack(layers), *learned)
-        num, error_sum = state.round + 1, state.error_sum + error
-        beta = self._beta(num, error_sum, paired.loss, state.beta_max)
+        num, error_sum = state.round + 1, state.error_sum.add(error)
+        beta = self._beta(num, error_sum, paired.losses, state.beta_max)
         return LofavState(
             plain=plain,
             paired=paired,
             error_sum=error_sum,
-            shrunk_sum=state.shrunk_sum + shrunk,
+            shrunk_sum=state.shrunk_sum.add(shrunk),
             beta_hat=beta,
             beta_max=jnp.maximum(state.beta_max, beta),  # only now: the radius itself must not depend on it
             round=num,
@@ -258,16 +263,16 @@ class Lofav(BoundedBandit, FixedArms):
         failed = ridge.failure(update) | ridge.failure(other)
         return plain, paired, stats, error, error * update.gain * update.width2, failed
 
-    def _beta(self, num: jax.Array, error_sum: jax.Array, paired_loss: jax.Array, beta_max: jax.Array) -> jax.Array:
+    def _beta(self, num: jax.Array, errors: Sum, paired_losses: Sum, beta_max: jax.Array) -> jax.Array:
         """Return ``beta [L]`` after ``num []`` observations, with the largest of the betas before."""
         bias = self.bias
         k = jnp.maximum(jnp.ceil(0.5 * jnp.log2(beta_max / bias)), 1)
         union = 6.8 * self.num_layers * k * jnp.log1p(k) ** 2 / self.delta
         xi = jnp.log(jnp.sqrt(np.pi * (num.astype(self.dtype) + 1)) * union)
-        # Two roots: beta and error_sum are of the size R^2 each, and R^4 may be too small for a float.
-        spread = self.rho * jnp.sqrt(8 * beta_max) * jnp.sqrt((error_sum + self.log_term) * xi)
+        # Two roots: beta and the errors are of the size R^2 each, and R^4 may be too small for a float.
+        spread = self.rho * jnp.sqrt(8 * beta_max) * jnp.sqrt((errors.total + self.log_term) * xi)
         largest = jnp.exp2(k) * self.rho * self.noise_bound * jnp.sqrt(2 * bias) * xi
-        return jnp.maximum(0.5 * (error_sum - paired_loss) + bias + spread + largest, 0)
+        return jnp.maximum(0.5 * errors.minus(paired_losses) + bias + spread + largest, 0)
 
     def recommend(self, state: LofavState, arms: jax.Array, side: Side) -> jax.Array:
         """Return the arm of ``arms [num_arms, dim]`` with the largest estimate of the first layer, [].
@@ -280,7 +285,7 @@ class Lofav(BoundedBandit, FixedArms):
         """Return ``sqrt(2 beta)`` and ``sqrt(2 gamma)`` of every layer, [L] each, with ``beta_scale``."""
         bias, square = self.bias, self.beta_scale**2
         beta = jnp.maximum(bias + square * (state.beta_hat - bias), 0)
-        gamma = bias + square * (state.shrunk_sum + self.log_term)
+        gamma = bias + square * (state.shrunk_sum.total + self.log_term)
         return jnp.sqrt(2 * beta), jnp.sqrt(2 * gamma)
 
 

@@ -15,6 +15,7 @@ from jaxvar.algorithms.interface import Choice, Side, Typed
 from jaxvar.claims import Claim
 from jaxvar.lowering import combine, inner, lowest, take
 from jaxvar.parameters import Number, choice, count, factory, number, pytree
+from jaxvar.sums import Sum, empty_sum
 
 CLAIMS = {
     "lin_ts": Claim(
@@ -166,7 +167,7 @@ class FgtsState(NamedTuple):
     """State of FGTS-VA for one seed."""
 
     regression: ridge.Ridge  # V = lam I + sum x x^T / sigma_bar^2
-    variance_sum: jax.Array  # []   sum of sigma_bar^2
+    variance_sum: Sum  # []   of sigma_bar^2
     num_refused: jax.Array  # []   int32, rounds in which every proposal was refused
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
@@ -231,7 +232,8 @@ class FgtsVa(ToldVariance, Typed):
     def init(self) -> FgtsState:
         """Return an empty regression."""
         zero = jnp.int32(0)
-        return FgtsState(ridge.init_ridge(self.dim, self.lam, self.dtype), jnp.zeros((), self.dtype), zero, zero, zero)
+        regression, none = ridge.init_ridge(self.dim, self.lam, self.dtype), empty_sum((), self.dtype)
+        return FgtsState(regression, none, zero, zero, zero)
 
     def select(self, state: FgtsState, arms: jax.Array, key: jax.Array, side: Side) -> FgtsChoice:
         """Draw a parameter and choose its best of ``arms [num_arms, dim]``, told all variances ``[num_arms]``."""
@@ -240,7 +242,7 @@ class FgtsVa(ToldVariance, Typed):
         told = side.noise_var if self.variance_bound is None else jnp.zeros_like(side.noise_var) + self.variance_bound
         bar2 = jnp.maximum(self.variance_scale * told, 1 / self.num_rounds)  # sigma_bar^2 of each arm
         largest = jnp.max(side.present(bar2), axis=0)
-        tilt = self.feel_good * jnp.sqrt(state.variance_sum + largest) / largest
+        tilt = self.feel_good * jnp.sqrt(state.variance_sum.total + largest) / largest
         words, num = random.key_words(key), self.num_proposals or _PROPOSALS_PER_ARM * arms.shape[0]
         theta, refused = draw_feel_good(state.regression, tilt, arms, words, num, side.available)
         sampled = inner(arms, theta)
@@ -255,7 +257,7 @@ class FgtsVa(ToldVariance, Typed):
         after, update = ridge.regress(state.regression, choice.weight * x, choice.weight * reward)
         return FgtsState(
             regression=after,
-            variance_sum=state.variance_sum + 1 / choice.weight**2,
+            variance_sum=state.variance_sum.add(1 / choice.weight**2),
             num_refused=state.num_refused + choice.refused.astype(jnp.int32),
             round=state.round + 1,
             status=state.status | choice.status | ridge.failure(update),

@@ -14,6 +14,7 @@ from jaxvar.algorithms.interface import Choice, Side, Typed
 from jaxvar.claims import Claim
 from jaxvar.lowering import lowest
 from jaxvar.parameters import Number, choice, count, factory, number, pytree
+from jaxvar.sums import Sum, empty_sum
 
 _ASSUMPTION = "fixed arms, rewards in [0, 1]"
 CLAIMS = {
@@ -43,7 +44,7 @@ class ArmsState(NamedTuple):
 
     pulls: jax.Array  # [num_arms]   int32, how often each arm was pulled
     mean: jax.Array  # [num_arms]   of the rewards of each arm
-    m2: jax.Array  # [num_arms]   sum of the squared deviations of its rewards from their mean
+    squares: Sum  # [num_arms]   of the squared deviations of its rewards from their mean
     round: jax.Array  # []   int32, rounds played
     status: jax.Array  # []   int32
 
@@ -72,7 +73,8 @@ class IndexPolicy(Typed):
     def init(self) -> ArmsState:
         """Return arms of which nothing is known."""
         zeros = jnp.zeros(self.num_arms, self.dtype)
-        return ArmsState(jnp.zeros(self.num_arms, jnp.int32), zeros, zeros, jnp.int32(0), jnp.int32(0))
+        squares = empty_sum((self.num_arms,), self.dtype)
+        return ArmsState(jnp.zeros(self.num_arms, jnp.int32), zeros, squares, jnp.int32(0), jnp.int32(0))
 
     def select(self, state: ArmsState, arms: jax.Array, key: jax.Array, side: Side) -> Choice:
         """Choose an available arm that was never pulled, if there is one, else the one of the largest index."""
@@ -101,8 +103,8 @@ class IndexPolicy(Typed):
         pulls = state.pulls + pulled.astype(jnp.int32)
         ahead = jnp.where(pulled, reward - state.mean, 0)
         mean = state.mean + ahead / jnp.maximum(pulls, 1).astype(self.dtype)
-        m2 = state.m2 + ahead * jnp.where(pulled, reward - mean, 0)
-        return ArmsState(pulls, mean, m2, state.round + 1, state.status | choice.status)
+        squares = state.squares.add(ahead * jnp.where(pulled, reward - mean, 0))
+        return ArmsState(pulls, mean, squares, state.round + 1, state.status | choice.status)
 
 
 @pytree
@@ -180,7 +182,7 @@ class UcbV(IndexPolicy):
         return () if self.form == "maximum" else ("num_rounds",)
 
     def index(self, state: ArmsState, pulls: jax.Array) -> jax.Array:
-        std = jnp.sqrt(state.m2 / pulls)
+        std = jnp.sqrt(state.squares.total / pulls)
         if self.form == "maximum" and self.num_rounds is not None:
             share = jnp.sqrt(self.rho * jnp.log(self.num_rounds) / pulls)
             return state.mean + jnp.maximum(std, self.noise_bound * share) * share

@@ -190,7 +190,7 @@ class UcrlAve(ConfidentPlanner):
         if plain is not None:
             factor = 1 / jnp.sqrt(jnp.maximum(seen(plain.regression.root), 1))  # LOSAN's weight
             regression, moved = ridge.regress(plain.regression, factor * feature, factor * target)
-            tally = plain.tally + 0.5 * moved.error**2 * moved.gain * moved.width2
+            tally = plain.tally.add(0.5 * moved.error**2 * moved.gain * moved.width2)
             plain, bits = plain._replace(regression=regression, tally=tally), ridge.failure(moved)
         return UcrlAveState(
             layers=layers,

@@ -116,8 +116,8 @@ def test_welford_keeps_the_variance_of_far_rewards():
 
     rewards = 1e6 + 0.25 * (-1.0) ** np.arange(1000)
     state, _ = jax.lax.scan(learn, algorithm.init(), jnp.asarray(rewards))
-    assert state.pulls.tolist() == [0, 1000] and state.m2[0] == 0
-    np.testing.assert_allclose(state.m2[1] / 1000, 0.0625, rtol=1e-9)
+    assert state.pulls.tolist() == [0, 1000] and state.squares.total[0] == 0
+    np.testing.assert_allclose(state.squares.total[1] / 1000, 0.0625, rtol=1e-9)
 
 
 @pytest.mark.slow

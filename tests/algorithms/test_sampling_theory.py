@@ -38,7 +38,9 @@ def test_losan_regret_equality() -> None:
     left += 0.5 * np.einsum("kd,kde,ke->k", gap, np.linalg.inv(out.state.regression.sigma_inv), gap)
     right = float(algorithm.lam) * theta @ theta / 2 + 0.5 * np.cumsum(squared * noise**2)
     np.testing.assert_allclose(left, right, rtol=1e-11)
-    np.testing.assert_allclose(out.state.tally, 0.5 * np.cumsum(squared * error**2 * squared * width2), rtol=1e-11)
+    np.testing.assert_allclose(
+        out.state.tally.total, 0.5 * np.cumsum(squared * error**2 * squared * width2), rtol=1e-11
+    )
     assert squared.min() < 0.9  # and not because every weight is 1
 
 
@@ -51,8 +53,8 @@ def test_lofav_batch_formulas() -> None:
     twin = run_lofav(arms, arms @ theta, noise, np.full(num_rounds, 0.5), horizon=num_rounds, ties="lowest")
     np.testing.assert_array_equal(out.action, twin.action)
     state = out.state
-    np.testing.assert_allclose(state.error_sum - state.shrunk_sum, twin.least_k, rtol=1e-12)
-    np.testing.assert_allclose((state.paired.loss + state.error_sum) / 2, twin.least_l, rtol=1e-12)
+    np.testing.assert_allclose(state.error_sum.total - state.shrunk_sum.total, twin.least_k, rtol=1e-12)
+    np.testing.assert_allclose((state.paired.loss + state.error_sum.total) / 2, twin.least_l, rtol=1e-12)
     assert np.all(twin.least_l >= twin.least_k)
     # The radius of a round must not depend on itself: the maximum that it uses is that of the rounds before.
     assert np.any(np.diff(np.asarray(state.beta_hat), axis=0) > 0)

@@ -134,7 +134,7 @@ def assert_posterior(algorithm: Any, state: Any, twin: Any, common: int) -> None
 
 def assert_losan(algorithm: Any, ours: Any, twin: Any, common: int) -> None:
     assert_regression(ours.state.regression, twin.theta, twin.Sigma, algorithm.lam, common)
-    close(ours.state.tally, twin.error_sum, common)
+    close(ours.state.tally.total, twin.error_sum, common)
     beta = jax.vmap(lambda state: algorithm.confidence(state).beta_hat[0])(ours.state)
     close(beta, twin.beta, common)
 

@@ -110,6 +110,5 @@ def test_drift_over_a_million_rounds() -> None:
     drift = check(range(1, 14), np.float32, 1_000_000)
     lost = dict(zip(drift.level.tolist(), drift.lost, strict=True))
     assert max(lost[level] for level in range(1, 9)) < 1e-4
-    assert max(lost[9], lost[10]) < 0.01
-    assert lost[12] > 0.2
-    assert lost[13] > 0.9
+    assert max(lost[9], lost[10], lost[11]) < 0.05
+    assert min(lost[12], lost[13]) > 0.5

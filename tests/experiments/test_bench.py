@@ -107,11 +107,12 @@ def test_package_prints_a_line_per_program(capsys):
     """Without Numba or anything else beside the package; SAVE and AVE-UCB are not asked for here."""
     assert package.bench(package.Bench(algorithms=("oful", "ucrl_ave"), seeds=8, rounds=20, dim=2, arms=3)) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "jaxvar" in lines[0] and "device" in lines[0] and "float" in lines[1]
+    assert "jaxvar" in lines[0] and "device" in lines[0] and "float64" in lines[-4] and "float32" in lines[-4]
     assert [line.split()[0] for line in lines[-3:]] == ["oful", "oful", "ucrl_ave"]
     for line in lines[-3:]:
-        speed, first, size = line.split()[-3:]
-        assert float(speed) > 0 and float(first) > 0 and int(size.replace(",", "")) > 8
+        double, large, single, small = line.split()[-4:]
+        assert float(double) > 0 and float(single) > 0
+        assert int(large.replace(",", "")) > int(small.replace(",", "")) > 8
 
 
 def test_package_refuses_unknown_names(capsys):

@@ -96,7 +96,7 @@ class Twin:
         return {
             "theta_hat": self.theta,
             "sigma_inv": np.linalg.inv(self.W),
-            "loss": np.array(self.A),
-            "path": np.array(self.path),
+            "loss.total": np.array(self.A),
+            "path.total": np.array(self.path),
             "beta_hat": np.array(self.beta()),
         }

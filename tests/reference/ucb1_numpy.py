@@ -20,7 +20,7 @@ class Twin:
         return {
             "pulls": np.array([len(seen) for seen in self.rewards]),
             "mean": np.array([sum(seen) / len(seen) if seen else 0.0 for seen in self.rewards]),
-            "m2": np.array([sum((y - sum(seen) / len(seen)) ** 2 for y in seen) for seen in self.rewards]),
+            "squares.total": np.array([sum((y - sum(seen) / len(seen)) ** 2 for y in seen) for seen in self.rewards]),
         }
 
     def index(self, seen: list[float], num_played: int) -> float:
