@@ -1,5 +1,7 @@
 """The comparison of float32 with float64: what is compared, and how it is summed up."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -72,18 +74,23 @@ def test_a_row_by_hand(capsys):
     # Three seeds of four rounds; in one of them float32 lost the confidence event in one of two layers.
     whole = np.ones((3, 2), bool)
     spoilt = whole & ~np.array([[False, False], [False, True], [False, False]])
-    double = {"regret": np.array([1.0, 2.0, 3.0]), "confidence": whole, "rounds": np.array(4)}
-    single = {"regret": np.array([1.5, 2.0, 3.25], np.float32), "confidence": spoilt}
+    fine, lost = np.zeros(3, np.int32), np.array([0, 0, 0, jv.status.PRECISION])
+    double = {"regret": np.array([1.0, 2.0, 3.0]), "confidence": whole, "rounds": np.array(4), "status": fine}
+    single = {"regret": np.array([1.5, 2.0, 3.25], np.float32), "confidence": spoilt, "status": fine}
     state = np.ones((3, 2 * (1 + 1 + 1) + 1))
     state[:, -1] = 2.0
-    shared = {"states": state, "dim": np.array(1)}
-    row = module._row("deep", "save", {"float64": double, "float32": single, "shared": shared})
+    shared = {"states": state, "dim": np.array(1), "status": fine}
+    played = {"float64": double, "float32": single, "shared": shared}
+    row = module._row("deep", "save", played)
+    more = {m: {k: np.append(v, v[:1], 0) if np.ndim(v) else v for k, v in r.items()} for m, r in played.items()}
+    more["float32"] |= {"status": lost, "regret": np.array([1.5, 2.0, 3.25, np.nan])}
+    assert module._row("deep", "save", more) == dataclasses.replace(row, lost=1)  # such a seed is left out
     gap = np.array([0.5, 0.0, 0.25])
     assert row.rounds == 4 and row.difference == pytest.approx(0.25)
     assert row.half_width == pytest.approx(scipy.stats.sem(gap) * scipy.stats.t.ppf(0.975, 2))
     assert row.held == (1.0, pytest.approx(2 / 3)) and row.differ == 0.5 and (row.width, row.estimate) == (0, 0)
     module.show([row])
-    expected = "| deep | save | 4 | 2 | +0.25 ± 0.62 | 100.0% | 66.7% | 5.0e-01 | 0.0e+00 | 0.0e+00 |"
+    expected = "| deep | save | 4 | 0 | 2 | +0.25 ± 0.62 | 100.0% | 66.7% | 5.0e-01 | 0.0e+00 | 0.0e+00 |"
     assert expected in capsys.readouterr().out
 
 
