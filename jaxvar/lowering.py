@@ -28,7 +28,6 @@ U = TypeVar("U")
 _UNROLL = 32  # sums over at most this many terms are written out
 _UNROLL_SQUARE = 12  # and double sums over at most this many
 _FEW = 8  # maxima over at most this many are written out
-_MOST_IN_LANES = 192  # dimensions of which one seed's products are added up in lanes: more do not fit into registers
 _LOOKED_UP = 96  # of arrays with more numbers an accelerator finds a row by its index, of others by a mask
 _MANY = 256  # bounds of which a CPU takes all layers in one loop
 WINDOW = 32  # a CPU reduces more terms than this in windows of as many
